@@ -1,0 +1,59 @@
+"""Which library computes, found from the types of the arrays.
+
+NumPy is known from the start and needs no look-up.  Another library of the array API standard becomes known when one
+of its arrays is met for the first time, or by `use`; from then on calls look at the types of their operands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule import modes
+from chainrule.errors import BackendError, explain
+
+NUMPY_TYPES = (np.ndarray, np.generic)
+_namespaces: dict[type, Any] = {}
+
+
+def is_numpy(array: Any) -> bool:
+    """Whether NumPy computes with this array; its 0-d results are scalars, not arrays."""
+    return isinstance(array, NUMPY_TYPES)
+
+
+def is_foreign(array: Any) -> bool:
+    """Whether another library of the array API standard owns this array.  Meeting one registers its library."""
+    if type(array) in _namespaces:
+        return True
+    if is_numpy(array) or not hasattr(type(array), "__array_namespace__"):
+        return False
+    use(array.__array_namespace__(), type(array))
+    return True
+
+
+def use(namespace: Any, array_type: type) -> None:
+    """Make another library of the array API standard a backend.
+
+    **Raises** nothing; a library twice is the same as once.
+    """
+    if array_type not in _namespaces:
+        modes.add_unusual(1)
+    _namespaces[array_type] = namespace
+
+
+def namespace_of(array: Any) -> Any:
+    """The array API namespace that computes with `array`: NumPy's own for NumPy."""
+    return np if is_numpy(array) else _namespaces[type(array)]
+
+
+def common_namespace(operation: str, arrays: list[Any]) -> Any:
+    """The one library that owns all `arrays`.
+
+    **Raises** BackendError where two libraries meet.
+    """
+    kinds = {np.ndarray if is_numpy(array) else type(array) for array in arrays}
+    if len(kinds) > 1:
+        names = " and ".join(sorted(f"{kind.__module__}.{kind.__name__}" for kind in kinds))
+        raise BackendError(explain(operation, f"arrays of different libraries: {names}", remedy="converting one"))
+    return namespace_of(arrays[0])

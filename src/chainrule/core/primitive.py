@@ -1,0 +1,166 @@
+"""The record of a primitive: one statement says what an operation computes and how it behaves under change.
+
+A rule's parameter names are its residuals: first `ct`, then any of `out`, an input's name, `<input>_type`, a keyword
+parameter.  The engine keeps exactly those.  A call on tensors that want a gradient leaves a node; on abstract arrays,
+an equation; on anything else, nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.core import calls
+from chainrule.core.graph import Node, share
+from chainrule.core.template import template
+from chainrule.errors import RuleError
+
+Rule = Callable[..., Any]
+Sample = tuple[tuple[Any, ...], tuple[Any, ...]]
+"""Arrays and parameters on which the generic test suite tries a record."""
+
+PRIMITIVES: dict[str, Primitive] = {}
+"""Every record by name, for the test suite, the protocols of NumPy, and whoever counts."""
+
+
+class Family:
+    """What all operations of one kind share.
+
+    `push` is the forward mode: "rule" (the map is diagonal, so the pullback is its own transpose), "linear" (the
+    operation itself), "bilinear" (the operation, one argument at a time), "transpose" (the pullback, transposed).
+    `silent(ct, parameters)` says where everything that a cotangent of the input hangs on is zero.
+    """
+
+    def __init__(self, name: str, push: str, silent: Callable[..., Any], shape_rule: Callable[..., Any] | None) -> None:
+        self.name = name
+        self.push = push
+        self.silent = silent
+        self.shape_rule = shape_rule
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Primitive:
+    """A record.  Make one with `primitive` or a family's shorthand, call it through `call`."""
+
+    __slots__ = (
+        "call", "domain", "dtype_rule", "expected", "family", "forward", "hides", "inputs", "is_view", "keeps",
+        "multiple", "name", "parameters", "pull", "reads", "rules", "samples", "shape_rule", "standard", "variadic",
+    )  # fmt: skip
+    guardable = True
+    call: Callable[..., Any]
+    pull: Callable[..., Any]
+
+    def __init__(self, name: str, family: Family, rules: Sequence[Rule | None], inputs: str, parameters: str) -> None:
+        self.name = name
+        self.family = family
+        self.variadic = inputs.startswith("*")
+        self.inputs = tuple(inputs.lstrip("*").split())
+        self.parameters = tuple(parameters.split())
+        self.rules = tuple(rules)
+        if len(self.rules) != len(self.inputs):
+            raise RuleError(f"{name}: {len(self.rules)} rules for {len(self.inputs)} inputs, expected one for each")
+        self.reads = tuple(None if rule is None else self._read(rule) for rule in self.rules)
+        self.keeps: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def names(self, count: int) -> Iterable[str]:
+        """The names of `count` inputs, for messages."""
+        return (f"{self.inputs[0]}[{k}]" for k in range(count)) if self.variadic else self.inputs
+
+    def kept(self, node: Node, name: str) -> Any:
+        """The residual called `name` in a node of this primitive, or None."""
+        return node[3][self.keeps.index(name)] if name in self.keeps else None
+
+    def residuals(self, node: Node) -> dict[str, Any]:
+        """Everything that a rule may read, by name, raw."""
+        named = dict(zip(self.parameters, node[4], strict=True))
+        named.update(zip(self.keeps, node[3], strict=True))
+        for name, parent in zip(self.inputs, node[2], strict=False):
+            if parent is not None:
+                named[f"{name}_type"] = calls.type_of_node(parent)
+        return named
+
+    def _read(self, rule: Rule) -> tuple[str, ...]:
+        """The residuals that a rule names, checked."""
+        try:
+            first, *names = inspect.signature(rule).parameters.values()
+        except ValueError as error:
+            raise RuleError(f"{self.name}: a rule needs at least the cotangent `ct` as its parameter") from error
+        known = {"out", *self.inputs, *(f"{a}_type" for a in self.inputs), *self.parameters}
+        known |= {"index"} if self.variadic else set()
+        for parameter in names:
+            if parameter.name not in known and parameter.default is parameter.empty:
+                fault = f"a rule reads the unknown residual {parameter.name!r}"
+                raise RuleError(f"{self.name}: {fault}, expected some of {', '.join(sorted(known))}")
+        if first.kind not in (first.POSITIONAL_OR_KEYWORD, first.POSITIONAL_ONLY):
+            raise RuleError(f"{self.name}: a rule's first parameter is the cotangent, given {first}")
+        return tuple(parameter.name for parameter in names if parameter.name in known)
+
+
+def primitive(
+    name: str,
+    family: Family,
+    rules: Sequence[Rule | None],
+    *,
+    inputs: str = "x",
+    parameters: str = "",
+    forward: Callable[..., Any] | None = None,
+    standard: Callable[..., Any] | None = None,
+    shape_rule: Callable[..., Any] | None = None,
+    dtype_rule: Callable[..., Any] | None = None,
+    expected: Callable[..., str] | None = None,
+    domain: Sequence[Any] = (),
+    samples: Callable[[np.random.Generator], Iterable[Sample]] | None = None,
+    is_view: bool = False,
+    hides: bool = False,
+    multiple: bool = False,
+) -> Callable[..., Any]:
+    """Declare an operation and return the function that performs it.
+
+    `forward`: NumPy, as fast as it goes (default: NumPy's function of that name).  `standard(xp, *arrays,
+    *parameters)`: the same for every other library (default: the function of that name).  `rules`: one per input.
+    `shape_rule` and `dtype_rule` map types and parameters to the result's (default: the family's; asked of NumPy).
+    `expected(*operands, *parameters)`: words for a message.  `domain`: intervals that inputs are drawn from in tests;
+    `samples`: or whole examples.  `is_view`: the result may share the first input's memory.  `hides`: the result may
+    leave out a NaN that an input holds.  `multiple`: the result is a tuple of arrays.
+
+    **Raises** RuleError for a rule of the wrong arity or that names an unknown residual.
+    """
+    p = Primitive(name, family, rules, inputs, parameters)
+    p.forward = forward or getattr(np, name)
+    p.standard = standard or (lambda xp, *operands: getattr(xp, name)(*operands))
+    p.shape_rule = shape_rule or family.shape_rule
+    p.dtype_rule = dtype_rule
+    p.expected = expected
+    p.domain = tuple(domain)
+    p.samples = samples
+    p.is_view = is_view
+    p.hides = hides
+    p.multiple = multiple
+    if p.variadic or multiple:
+        p.keeps = _keeps(p)
+        p.call = lambda *of: calls.general(p, of[0] if p.variadic else of[: len(p.inputs)], of[len(p.inputs) :])
+        p.pull = lambda node, parents, ct, graph, cts: calls.pull(p, node, parents, ct, graph, cts)
+    else:
+        p.keeps = _keeps(p)
+        make = template(p.inputs, p.parameters, p.reads, p.keeps, is_view)
+        p.call, p.pull = make(p, p.forward, p.rules, calls.general, calls.constant, calls.failed, share)
+    p.call.__name__ = p.call.__qualname__ = name
+    p.call.primitive = p  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
+    PRIMITIVES[name] = p
+    return p.call
+
+
+def _keeps(p: Primitive) -> tuple[str, ...]:
+    """What a node of `p` keeps: arrays and `out` that rules read, types that a rule of another input reads."""
+    read = {name for names in p.reads if names for name in names}
+    foreign = {name for a, names in zip(p.inputs, p.reads, strict=True) for name in names or () if name != f"{a}_type"}
+    types = [f"{a}_type" for a in p.inputs if f"{a}_type" in foreign]
+    return (*(a for a in (*p.inputs, "out") if a in read), *types, *(["hidden"] if p.hides else []))

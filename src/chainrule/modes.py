@@ -1,0 +1,113 @@
+"""What changes how operations run: gradients paused, debug mode, open traces, other array libraries.
+
+The idea: one counter, `unusual`, of everything that the fast path does not know.  While it is zero a call tests
+nothing else.  Pausing has a counter of its own, because paused operations stay on the fast path.  Both count over all
+threads, so a block that is open elsewhere costs a look at a context variable and never changes a result here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+unusual = 0
+paused = 0
+last_write = 0
+"""The newest sequence number at which chainrule wrote into a leaf; see `graph.write_in_place`."""
+
+_lock = threading.Lock()
+_paused: ContextVar[bool] = ContextVar("paused", default=False)
+_debug: ContextVar[bool] = ContextVar("debug", default=False)
+
+
+def is_paused() -> bool:
+    """Whether this context is inside `no_grad`.  Ask only while `paused` is not zero."""
+    return _paused.get()
+
+
+def is_debug() -> bool:
+    """Whether this context is inside `debug`."""
+    return _debug.get()
+
+
+def add_unusual(change: int) -> None:
+    """Count something that sends every call to the slow path, or stop counting it."""
+    global unusual
+    with _lock:
+        unusual += change
+
+
+def note_write(number: int) -> None:
+    """Remember the newest write into a leaf."""
+    global last_write
+    with _lock:
+        last_write = max(last_write, number)
+
+
+def _count_paused(change: int) -> None:
+    global paused
+    with _lock:
+        paused += change
+
+
+@contextmanager
+def no_grad() -> Generator[None]:
+    """Operations inside record nothing, and in-place operators write into the tensor's own memory.
+
+    Per thread and context; also a decorator.
+
+    >>> import chainrule as cr
+    >>> p = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> (p * p).sum().backward()
+    >>> with cr.no_grad():
+    ...     p -= 0.1 * p.grad
+    >>> p.tolist()
+    [0.8, 1.6]
+    """
+    _count_paused(1)
+    token = _paused.set(True)
+    try:
+        yield
+    finally:
+        _paused.reset(token)
+        _count_paused(-1)
+
+
+@contextmanager
+def enable_grad() -> Generator[None]:
+    """Recording as usual, also inside `no_grad`: what a checkpoint needs when it runs its function again."""
+    token = _paused.set(False)
+    try:
+        yield
+    finally:
+        _paused.reset(token)
+
+
+@contextmanager
+def debug() -> Generator[None]:
+    """Slow and strict: every recorded array is fingerprinted, and a walk that finds it changed says which.
+
+    It catches the writes that chainrule cannot see, such as `t.data[...] = 0` after `t` was used.
+
+    **Raises** StaleGraphError in the walk.
+
+    >>> import chainrule as cr
+    >>> x = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> with cr.debug():
+    ...     y = (x * x).sum()
+    ...     x.data[0] = 5.0
+    ...     y.backward()
+    Traceback (most recent call last):
+    ...
+    chainrule.errors.StaleGraphError: multiply: a recorded array was changed after the operation · x f64[2] · try \
+a copy before writing into `.data`
+    """
+    add_unusual(1)
+    token = _debug.set(True)
+    try:
+        yield
+    finally:
+        _debug.reset(token)
+        add_unusual(-1)

@@ -1,0 +1,1 @@
+"""The operations, one statement each; `families` states what operations of one kind share."""

@@ -1,0 +1,92 @@
+"""Arguments are normalised at the door: axes, shapes and dtypes in the one form that records know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import ArgumentError, DTypeError, ShapeError, explain
+from chainrule.types import Shape
+
+
+def shape_of(x: Any) -> Shape:
+    """The shape of anything that an operation takes."""
+    shape = getattr(x, "shape", None)
+    return np.shape(x) if shape is None else shape
+
+
+def one_axis(operation: str, axis: Any, ndim: int) -> int:
+    """One axis, counted from the front.
+
+    **Raises** ArgumentError for an axis that is not there.
+    """
+    try:
+        number = index(axis)
+    except TypeError as error:
+        raise ArgumentError(explain(operation, f"axis {axis!r} is no integer")) from error
+    if not -ndim <= number < ndim:
+        raise ArgumentError(explain(operation, f"axis {number} is out of range", expected=f"-{ndim} to {ndim - 1}"))
+    return number % ndim
+
+
+def some_axes(operation: str, axis: Any, ndim: int) -> tuple[int, ...]:
+    """Axes as a sorted tuple; None means all.
+
+    **Raises** ArgumentError for an axis that is not there or is named twice.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    axes = tuple(one_axis(operation, a, ndim) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))  # pyright: ignore[reportUnknownVariableType]
+    if len(set(axes)) != len(axes):
+        raise ArgumentError(explain(operation, f"an axis is named twice in {axis!r}"))
+    return tuple(sorted(axes))
+
+
+def full_shape(operation: str, x: Any, shape: Any) -> Shape:
+    """A shape with its `-1` worked out for x.
+
+    **Raises** ShapeError where the number of elements does not come out.
+    """
+    wanted = as_shape(operation, shape, unknown=True)
+    have = shape_of(x)
+    if prod(wanted) == prod(have) and -1 not in wanted:
+        return wanted
+    size, known = prod(have), prod(n for n in wanted if n != -1)
+    if wanted.count(-1) == 1 and known > 0 and size % known == 0:
+        return tuple(size // known if n == -1 else n for n in wanted)
+    if -1 in wanted or known != size:
+        raise ShapeError(explain(operation, f"{size} elements do not fill the shape {shape!r}", x=x))
+    return wanted
+
+
+def as_shape(operation: str, shape: Any, unknown: bool = False) -> Shape:
+    """A shape as a tuple of integers.
+
+    **Raises** ArgumentError for anything else, negative lengths included.
+    """
+    entries: Sequence[Any] = shape if isinstance(shape, (tuple, list)) else (shape,)
+    try:
+        wanted = tuple(index(n) for n in entries)
+    except TypeError as error:
+        raise ArgumentError(explain(operation, f"{shape!r} is no shape")) from error
+    if any(n < (-1 if unknown else 0) for n in wanted):
+        raise ArgumentError(explain(operation, f"negative length in the shape {shape!r}"))
+    return wanted
+
+
+def real_dtype(operation: str, dtype: Any) -> Any:
+    """A NumPy dtype of numbers.
+
+    **Raises** DTypeError for anything else.
+    """
+    try:
+        wanted = np.dtype(dtype)
+    except TypeError as error:
+        raise DTypeError(explain(operation, f"{dtype!r} is no dtype")) from error
+    if wanted.kind not in "biufc":
+        raise DTypeError(explain(operation, f"{wanted} is no dtype of numbers"))
+    return wanted

@@ -1,0 +1,19 @@
+"""New arrays.  Public creation functions, which return tensors, are made of these in `tensor`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.backends.abstract import Abstract
+from chainrule.backends.registry import is_numpy, namespace_of
+
+
+def full_like(beside: Any, value: float) -> Any:
+    """A raw array of one value, of the shape, dtype and library of the array `beside`."""
+    if isinstance(beside, Abstract):
+        return np.broadcast_to(np.array(value, beside.dtype), beside.shape)
+    if is_numpy(beside):
+        return np.full(beside.shape, value, beside.dtype)
+    return namespace_of(beside).full_like(beside, value)

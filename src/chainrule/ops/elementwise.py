@@ -1,0 +1,213 @@
+"""Elementwise operations: one statement each, `name`, then a rule per input.
+
+At kinks: abs, sign and relu have slope 0 at 0; maximum and minimum share evenly among ties; clip has slope 1 at its
+bounds.  `None` says on purpose that an input gets no gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.core.primitive import primitive
+from chainrule.ops.families import ABOVE_ONE, ELEMENTWISE, NONZERO, POSITIVE, REAL, UNIT, binary, unary
+
+# fmt: off
+# ---------------------------------------------------------------- arithmetic
+add = binary("add", lambda ct: ct, lambda ct: ct)
+subtract = binary("subtract", lambda ct: ct, lambda ct: -ct)
+multiply = binary("multiply", lambda ct, y: ct * y, lambda ct, x: ct * x)
+divide = binary("divide", lambda ct, y: ct / y, lambda ct, out, y: -(ct * out / y), domain=(REAL, NONZERO))
+remainder = binary("remainder", lambda ct: ct, lambda ct, x, y: -(ct * floor(x / y)), domain=(REAL, NONZERO))
+floor_divide = binary("floor_divide", None, None, domain=(REAL, NONZERO))
+negative = unary("negative", lambda ct: -ct)
+positive = unary("positive", lambda ct: ct)
+reciprocal = unary("reciprocal", lambda ct, out: -(ct * out * out), domain=NONZERO)
+square = unary("square", lambda ct, x: ct * (x + x))
+sqrt = unary("sqrt", lambda ct, out: ct / (out + out), domain=POSITIVE)
+abs = unary("abs", lambda ct, x: ct * sign(x), domain=NONZERO)
+sign = unary("sign", None, domain=NONZERO)
+hypot = binary("hypot", lambda ct, x, out: ct * (x / where(out == 0, 1.0, out)),
+               lambda ct, y, out: ct * (y / where(out == 0, 1.0, out)), domain=(NONZERO, NONZERO))
+power_by = primitive("power_by", ELEMENTWISE, [lambda ct, x, exponent: _power_slope(ct, x, exponent)], parameters="exponent",
+                     forward=lambda x, exponent: x ** exponent, standard=lambda xp, x, exponent: x ** exponent, domain=(POSITIVE,),
+                     samples=lambda rng: [((rng.uniform(0.4, 2.0, (2, 3)),), (n,)) for n in (3, -1.0, 2.5, 1, 0)])
+pow_arrays = binary("pow", lambda ct, x, y: ct * _power_by_base(x, y),
+                    lambda ct, x, y, out: ct * (out * log(where(logical_and(x == 0, y >= 0), 1.0, x))),
+                    forward=np.power, domain=(POSITIVE, REAL))
+
+# ---------------------------------------------------------------- exponentials and logarithms
+exp = unary("exp", lambda ct, out: ct * out)
+exp2 = unary("exp2", lambda ct, out: ct * (out * _LN2), standard=lambda xp, x: xp.exp(x * _LN2))
+expm1 = unary("expm1", lambda ct, out: ct * (out + 1.0))
+log = unary("log", lambda ct, x: ct / x, domain=POSITIVE)
+log1p = unary("log1p", lambda ct, x: ct / (x + 1.0), domain=POSITIVE)
+log2 = unary("log2", lambda ct, x: ct / (x * _LN2), domain=POSITIVE)
+log10 = unary("log10", lambda ct, x: ct / (x * _LN10), domain=POSITIVE)
+logaddexp = binary("logaddexp", lambda ct, x, out: ct * exp(x - out), lambda ct, y, out: ct * exp(y - out))
+
+# ---------------------------------------------------------------- trigonometry
+sin = unary("sin", lambda ct, x: ct * cos(x))
+cos = unary("cos", lambda ct, x: -(ct * sin(x)))
+tan = unary("tan", lambda ct, out: ct + ct * out * out, domain=UNIT)
+asin = unary("asin", lambda ct, x: ct / sqrt(1.0 - x * x), forward=np.arcsin, domain=UNIT)
+acos = unary("acos", lambda ct, x: -(ct / sqrt(1.0 - x * x)), forward=np.arccos, domain=UNIT)
+atan = unary("atan", lambda ct, x: ct / (x * x + 1.0), forward=np.arctan)
+atan2 = binary("atan2", lambda ct, x, y: ct * y / (x * x + y * y), lambda ct, x, y: -(ct * x / (x * x + y * y)),
+               forward=np.arctan2, domain=(NONZERO, NONZERO))
+sinh = unary("sinh", lambda ct, x: ct * cosh(x))
+cosh = unary("cosh", lambda ct, x: ct * sinh(x))
+tanh = unary("tanh", lambda ct, out: ct - ct * out * out)
+asinh = unary("asinh", lambda ct, x: ct / sqrt(x * x + 1.0), forward=np.arcsinh)
+acosh = unary("acosh", lambda ct, x: ct / (sqrt(x - 1.0) * sqrt(x + 1.0)), forward=np.arccosh, domain=ABOVE_ONE)
+atanh = unary("atanh", lambda ct, x: ct / (1.0 - x * x), forward=np.arctanh, domain=UNIT)
+
+# ---------------------------------------------------------------- of machine learning: primitives, because stable only as a whole
+sigmoid = unary("sigmoid", lambda ct, out: ct * (out - out * out), forward=lambda x: _sigmoid(np, x), standard=lambda xp, x: _sigmoid(xp, x))
+log_sigmoid = unary("log_sigmoid", lambda ct, x: ct * sigmoid(-x), forward=lambda x: -np.logaddexp(-x, _zero(x)),
+                    standard=lambda xp, x: -_softplus(xp, -x))
+softplus = unary("softplus", lambda ct, x: ct * sigmoid(x), forward=lambda x: np.logaddexp(x, _zero(x)), standard=lambda xp, x: _softplus(xp, x))
+relu = unary("relu", lambda ct, x: ct * step(x), forward=lambda x: np.maximum(x, _zero(x)), domain=NONZERO,
+             standard=lambda xp, x: xp.maximum(x, xp.zeros_like(x)))
+step = unary("step", None, forward=lambda x: np.greater(x, _zero(x)).astype(x.dtype), domain=NONZERO,
+             standard=lambda xp, x: xp.astype(x > 0, x.dtype))
+sinc_slope = primitive("sinc_slope", ELEMENTWISE, [lambda ct, x, order: ct * sinc_slope(x, order + 1)], parameters="order",
+                       forward=lambda x, order: _sinc(np, x, order), standard=lambda xp, x, order: _sinc(xp, x, order),
+                       samples=lambda rng: [((rng.uniform(-2.0, 2.0, (2, 3)),), (n,)) for n in (0, 1, 2)])
+
+# ---------------------------------------------------------------- selections
+where = primitive("where", ELEMENTWISE, [None, lambda ct, condition: where(condition, ct, 0.0), lambda ct, condition: where(condition, 0.0, ct)],
+                  inputs="condition x y", hides=True,
+                  samples=lambda rng: [((rng.random((2, 3)) > 0.5, rng.normal(size=(2, 3)), rng.normal(size=3)), ())])
+maximum = binary("maximum", lambda ct, x, y: ct * share_of_win(x, y), lambda ct, x, y: ct * share_of_win(y, x))
+minimum = binary("minimum", lambda ct, x, y: ct * share_of_win(y, x), lambda ct, x, y: ct * share_of_win(x, y))
+share_of_win = binary("share_of_win", None, None, forward=lambda x, y: ((x > y) + 0.5 * (x == y)).astype(np.result_type(x, y)),
+                      standard=lambda xp, x, y: xp.astype(x > y, x.dtype) + 0.5 * xp.astype(x == y, x.dtype))
+at_least = binary("at_least", lambda ct, x, y: ct * (x >= y), lambda ct, x, y: ct * (x < y), forward=np.maximum, standard=lambda xp, x, y: xp.maximum(x, y))
+at_most = binary("at_most", lambda ct, x, y: ct * (x <= y), lambda ct, x, y: ct * (x > y), forward=np.minimum, standard=lambda xp, x, y: xp.minimum(x, y))
+copysign = binary("copysign", lambda ct, x, y: ct * (sign(x) * copysign(1.0, y)), None, domain=(NONZERO, NONZERO))
+
+# ---------------------------------------------------------------- no gradient, on purpose
+floor = unary("floor", None)
+ceil = unary("ceil", None)
+trunc = unary("trunc", None)
+round = unary("round", None, forward=np.rint)
+signbit = unary("signbit", None)
+isnan = unary("isnan", None)
+isinf = unary("isinf", None)
+isfinite = unary("isfinite", None)
+equal = binary("equal", None, None)
+not_equal = binary("not_equal", None, None)
+less = binary("less", None, None)
+less_equal = binary("less_equal", None, None)
+greater = binary("greater", None, None)
+greater_equal = binary("greater_equal", None, None)
+_bits = (lambda rng: [((np.array([True, False, True, False]), np.array([True, True, False, False])), ())])
+_bit = (lambda rng: [((np.array([True, False, True, False]),), ())])
+logical_and = binary("logical_and", None, None, samples=_bits)
+logical_or = binary("logical_or", None, None, samples=_bits)
+logical_xor = binary("logical_xor", None, None, samples=_bits)
+logical_not = unary("logical_not", None, samples=_bit)
+bitwise_and = binary("bitwise_and", None, None, samples=_bits)
+bitwise_or = binary("bitwise_or", None, None, samples=_bits)
+bitwise_xor = binary("bitwise_xor", None, None, samples=_bits)
+bitwise_invert = unary("bitwise_invert", None, forward=np.invert, samples=_bit)
+# fmt: on
+
+_LN2 = 0.6931471805599453  # the double nearest to log(2)
+_LN10 = 2.302585092994046  # the double nearest to log(10)
+_zeros: dict[Any, Any] = {}
+
+
+def _zero(x: Any) -> Any:
+    """A 0-d zero of x's dtype, made once: half the time of a Python number as an operand."""
+    zero = _zeros.get(x.dtype)
+    if zero is None:
+        zero = _zeros[x.dtype] = np.zeros((), x.dtype)
+    return zero
+
+
+def _sigmoid(xp: Any, x: Any) -> Any:
+    """1 / (1 + exp(-x)), without overflow and with small values to full relative accuracy."""
+    decay = xp.exp(-xp.abs(x))
+    return xp.where(x >= 0, 1.0 / (decay + 1.0), decay / (decay + 1.0))
+
+
+def _softplus(xp: Any, x: Any) -> Any:
+    return xp.logaddexp(x, xp.zeros_like(x))
+
+
+def _sinc(xp: Any, x: Any, order: int) -> Any:
+    """The derivative of sin(pi x) / (pi x) of any order.
+
+    Around 0 by its power series; elsewhere from x f = sin(pi x) / pi, differentiated n times:
+    x f_n + n f_(n-1) = h_n.
+    """
+    near = xp.abs(x) < 1.0
+    inside, outside = xp.where(near, x, xp.zeros_like(x)), xp.where(near, xp.ones_like(x), x)
+    series = xp.zeros_like(x)
+    for k in range(18 + order // 2, (order + 1) // 2 - 1, -1):  # sum of (-1)^k pi^2k x^(2k-n) (2k)!/((2k-n)!(2k+1)!)
+        factor = (-1.0) ** k * np.pi ** (2 * k) / (2 * k + 1)
+        for j in range(1, 2 * k - order + 1):
+            factor /= j
+        series = series + factor * inside ** (2 * k - order)
+    f = xp.sin(np.pi * outside) / (np.pi * outside)
+    for n in range(1, order + 1):
+        slope = (xp.sin, xp.cos, xp.sin, xp.cos)[n % 4](np.pi * outside) * (1, 1, -1, -1)[n % 4]
+        f = (slope * np.pi ** (n - 1) - n * f) / outside
+    return xp.where(near, series, f)
+
+
+def _power_slope(ct: Any, x: Any, exponent: float) -> Any:
+    if exponent == 0:
+        return ct * 0.0
+    return ct if exponent == 1 else ct * (pow(x, exponent - 1) * exponent)
+
+
+def _power_by_base(x: Any, y: Any) -> Any:
+    """y x^(y-1); 0 where y is 0, also at x = 0."""
+    return where(y == 0, 0.0, y * pow_arrays(x, where(y == 0, 1.0, y - 1.0)))
+
+
+def pow(x: Any, y: Any) -> Any:
+    """x to the power y.
+
+    **Shapes** `x f[...], y f[...] -> f[...]`, broadcast.  **Derivative** y x^(y-1) and x^y log x, the latter 0 at
+    x = 0 for y >= 0.  A Python number as exponent takes the short way, where a negative base is no trouble.
+
+    >>> import chainrule as cr
+    >>> cr.grad(lambda x: cr.pow(x, 3))(-2.0)
+    12.0
+    """
+    if isinstance(y, (int, float)) and not isinstance(y, bool):
+        return square(x) if y == 2 else power_by(x, y)
+    return pow_arrays(x, y)
+
+
+def clip(x: Any, min: Any = None, max: Any = None) -> Any:
+    """x, not below `min` and not above `max`; either may be None.
+
+    **Shapes** all broadcast.  **Derivative** 1 within the bounds, the bounds included, and 0 outside.
+
+    >>> import chainrule as cr
+    >>> cr.grad(lambda x: cr.clip(x, 0.0, 1.0))(1.0)
+    1.0
+    """
+    if min is None and max is None:
+        return positive(x)
+    if min is not None:
+        x = at_least(x, min)
+    return x if max is None else at_most(x, max)
+
+
+def sinc(x: Any) -> Any:
+    """sin(pi x) / (pi x), and 1 at 0, where every derivative is right as well.
+
+    **Shapes** `x f[...] -> f[...]`.
+
+    >>> import chainrule as cr
+    >>> cr.grad(cr.sinc)(0.0)
+    0.0
+    """
+    return sinc_slope(x, 0)

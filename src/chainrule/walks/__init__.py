@@ -1,0 +1,1 @@
+"""Walks over nodes: against the arrows with cotangents (`reverse`), along them with tangents (`forward`)."""

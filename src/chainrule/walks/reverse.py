@@ -1,0 +1,189 @@
+"""The reverse walk: cotangents against the arrows, newest node first.
+
+A missing cotangent stays None.  A zero cotangent stays zero: the processor's invalid flag reports 0/0 and 0*inf, and
+then, and only then, the rule is repeated and entries whose cotangent is zero get zero where the rule gave NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from chainrule import modes
+from chainrule.backends.registry import is_numpy
+from chainrule.core.calls import fingerprints, raw, wrap
+from chainrule.core.graph import FINGERPRINT, Node, reach
+from chainrule.core.template import bind
+from chainrule.errors import DTypeError, RuleError, StaleGraphError, explain
+from chainrule.ops.elementwise import isnan, logical_and, where
+from chainrule.ops.reductions import reduce_sum
+from chainrule.ops.views import cast, reshape_to
+
+Found = list[tuple[Node, Any]]
+
+
+def reverse(
+    roots: Sequence[tuple[Node, Any]], graph: bool, wanted: set[int] | None = None, free: bool = False
+) -> Found:
+    """(node, cotangent) of the leaves, or of the `wanted` numbers, for a cotangent at each of `roots`.
+
+    `graph`: cotangents are tensors and the walk is recorded.  `free`: nodes are emptied as they are passed.
+
+    **Raises** FreedGraphError, StaleGraphError, before anything was changed.
+    """
+    nodes = reach(node for node, _ in roots)
+    live = None if wanted is None else _leading_to(wanted, nodes)
+    if live is not None:
+        nodes = [node for node in nodes if node[0] in live]
+    if modes.unusual:
+        _verify_fingerprints(nodes)
+    cts: dict[int, Any] = {}
+    for node, ct in roots:
+        cts[node[0]] = cts[node[0]] + ct if node[0] in cts else ct
+    return _sweep(nodes, cts, graph, live, wanted or set(), free)
+
+
+def _sweep(
+    nodes: list[Node], cts: dict[int, Any], graph: bool, live: set[int] | None, wanted: set[int], free: bool
+) -> Found:
+    found: Found = []
+    careful = False
+    take = cts.pop
+    with np.errstate(invalid="raise", divide="ignore", over="ignore", under="ignore"):
+        while nodes:
+            node = nodes.pop()
+            ct = take(node[0], None)
+            primitive = node[1]
+            parents = node[2]
+            if ct is not None:
+                if primitive is None:
+                    found.append((node, ct))
+                    continue
+                if live is not None:
+                    if node[0] in wanted:
+                        found.append((node, ct))
+                    parents = [p if p is not None and p[0] in live else None for p in parents]
+                if primitive.hides:  # a NaN from before the walk raises no flag: from here on, look at every entry
+                    careful = careful or node[3][-1]
+                if careful and primitive.guardable:
+                    _pull_guarded(node, parents, ct, graph, cts)
+                else:
+                    primitive.pull(node, parents, ct, graph, cts)
+            if free and parents:
+                node[2] = node[3] = None
+    return found
+
+
+def _pull_guarded(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool, cts: dict[int, Any]) -> None:
+    for parent, g in zip(parents, guarded(node, parents, ct, graph), strict=True):
+        if g is not None:
+            send_fitted(cts, parent, g)
+
+
+def _leading_to(wanted: set[int], nodes: list[Node]) -> set[int]:
+    """The numbers of the nodes on a way from a wanted node to the root."""
+    live = set(wanted)
+    for node in nodes:
+        if any(parent is not None and parent[0] in live for parent in node[2]):
+            live.add(node[0])
+    return live
+
+
+def guarded(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool) -> list[Any]:
+    """What the pullback gives, rule by rule, with entries zero whose cotangent is zero where a rule gives NaN.
+
+    Finite results are left alone: masking them would lose derivatives with respect to the cotangent (k * log(x) at
+    k = 0).
+    """
+    primitive = node[1]
+    named = residuals(node, graph)
+    out: list[Any] = []
+    with np.errstate(invalid="ignore"):
+        for index, parent in enumerate(parents):
+            position = 0 if primitive.variadic else index
+            rule, read = primitive.rules[position], primitive.reads[position]
+            if parent is None or rule is None:
+                out.append(None)
+                continue
+            g = rule(ct, **{name: index if name == "index" else named[name] for name in read})
+            if read and not primitive.multiple:
+                g = _mask(g, primitive.family.silent(raw(ct), dict(zip(primitive.parameters, node[4], strict=True))))
+            out.append(g)
+    return out
+
+
+def residuals(node: Node, graph: bool) -> dict[str, Any]:
+    """What rules read, by name; arrays as tensors tied to their nodes when the derivative is itself recorded."""
+    primitive = node[1]
+    named: dict[str, Any] = primitive.residuals(node)
+    if graph:
+        ties = {"out": node, **dict(zip(primitive.inputs, node[2], strict=False))}
+        for name in primitive.keeps:
+            if name in ties and named[name] is not None:
+                named[name] = wrap(named[name], ties[name])
+    return named
+
+
+def _mask(g: Any, silent: Any) -> Any:
+    """`g` with zeros where it is NaN although nothing but zero went in."""
+    bad = logical_and(isnan(raw(g)), silent)
+    if is_numpy(bad) and not bad.any():
+        return g
+    return where(bad, 0.0, g)
+
+
+def fit(g: Any, node: Node) -> Any:
+    """Undo broadcasting and promotion, once for every rule: a cotangent of the shape and dtype of its primal.
+
+    **Raises** RuleError where the shape cannot have come from broadcasting, DTypeError for a complex cotangent.
+    """
+    shape, dtype = node[5], node[6]
+    if g.shape != shape:
+        extra = len(g.shape) - len(shape)
+        axes = (*range(extra), *[extra + k for k, n in enumerate(shape) if n == 1 != g.shape[extra + k]])
+        total = reduce_sum(g, axes, False) if axes else g
+        if total.shape != shape:
+            total = _reshaped(total, shape, g)
+        g = total
+    if g.dtype != dtype:
+        if getattr(g.dtype, "kind", "f") == "c":
+            fault = "a complex cotangent meets a real value"
+            raise DTypeError(explain("backward", fault, ct=g, remedy="a real loss, such as re**2 + im**2"))
+        g = cast(g, dtype)
+    return g
+
+
+def _reshaped(total: Any, shape: Any, g: Any) -> Any:
+    """The axes of length 1 put back that the sum took away."""
+    if prod(total.shape) != prod(shape):
+        raise RuleError(explain("pullback", "a rule's result does not fit its input", given=g, expected=f"shape {shape}"))
+    return reshape_to(total, shape)
+
+
+def send(cts: dict[int, Any], key: int, g: Any) -> None:
+    """Accumulate where inf - inf may give NaN without complaint."""
+    with np.errstate(invalid="ignore"):
+        cts[key] = cts[key] + g if key in cts else g
+
+
+def send_fitted(cts: dict[int, Any], parent: Node, g: Any) -> None:
+    """Fit and accumulate one cotangent."""
+    with np.errstate(invalid="ignore"):
+        if g.shape != parent[5] or g.dtype is not parent[6]:
+            g = fit(g, parent)
+    send(cts, parent[0], g)
+
+
+def _verify_fingerprints(nodes: list[Node]) -> None:
+    for node in nodes:
+        if len(node) > FINGERPRINT and fingerprints(node[3]) != node[FINGERPRINT]:
+            changed = [k for k, (a, b) in enumerate(zip(fingerprints(node[3]), node[FINGERPRINT], strict=True)) if a != b]
+            name, array = node[1].keeps[changed[0]], node[3][changed[0]]
+            fault = "a recorded array was changed after the operation"
+            raise StaleGraphError(explain(node[1].name, fault, remedy="a copy before writing into `.data`", **{name: array}))
+
+
+bind(fit=fit, send=send, guarded=guarded, send_fitted=send_fitted)
