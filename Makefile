@@ -7,11 +7,13 @@
 
 PYTHON ?= python3
 ARGS ?=
-BIN := .venv/bin
+VENV := .venv
+BIN := $(VENV)/bin
 
 # Two workers on two cores: a BLAS that starts threads of its own would only get in their way.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 export ORACLE
+export CHAINRULE_VENV = $(VENV)
 
 # $(call setup,EXTRAS): .venv with these extras.
 define setup
@@ -21,11 +23,12 @@ define setup
 endef
 
 .NOTPARALLEL:
-.PHONY: help walkthrough test check bench mutants size publish format clean
+.PHONY: help walkthrough test generic check bench mutants size publish format clean
 
 help:
 	@echo 'make walkthrough   train, compare, draw: results/index.html    (ARGS=--quick: in 20 seconds)'
 	@echo 'make test          the whole test suite, PyTorch and JAX as oracles included'
+	@echo 'make generic       of the tests, those made for every primitive'
 	@echo 'make check         format, lint, types, floors'
 	@echo 'make format        what of make check can be put right by itself'
 	@echo 'make bench         speed against PyTorch and JAX'
@@ -42,6 +45,11 @@ walkthrough:
 test:
 	$(call setup,test oracle)
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+# No oracles: this is what .ci/run does on a second Python.
+generic:
+	$(call setup,test)
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m generic $(ARGS)
 
 check:
 	$(call setup,dev)
@@ -72,5 +80,5 @@ publish:
 	@$(BIN)/python -m scripts.publish $(ARGS)
 
 clean:
-	rm -rf .venv results build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* results build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
+# Another name than .venv is for .ci/run, which tests two Pythons side by side.
+VENV = ROOT / os.environ.get("CHAINRULE_VENV", ".venv")
 PIP = [str(VENV / "bin" / "python"), "-m", "pip"]
 INSTALLING = VENV / ".installing"  # there while pip runs: found later, pip was killed, and nobody knows what it left
 PYPROJECT = (ROOT / "pyproject.toml").read_bytes()
