@@ -1,0 +1,98 @@
+"""Measure everything and write docs/measurements.json, the only source of numbers for README and docs: `make publish`.
+
+Runs the full walkthrough and the benchmarks on a committed state, so that the numbers belong to a commit, and puts together
+
+    {"published": {date, commit, machine, versions, seeds}, "A6": {what, measured, reference, ...}, ..., "bench": {...}}
+
+from results/measurements.json and results/bench.json. `--from-results` takes those as they are, without running anything.
+"""
+
+import argparse
+import datetime as dt
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results"
+PUBLISHED = ROOT / "docs" / "measurements.json"
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "matplotlib", "torch", "jax", "jaxlib", "llvmlite")
+
+
+def git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def run(*command: str) -> None:
+    print("$", " ".join(command), flush=True)
+    done = subprocess.run(command, cwd=ROOT, check=False)
+    if done.returncode:
+        sys.exit(f"publish: {' '.join(command)} failed with exit code {done.returncode}; nothing was published")
+
+
+def processor() -> str:
+    described = Path("/proc/cpuinfo")
+    if described.exists():
+        for line in described.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def machine() -> dict[str, object]:
+    return {"processor": processor(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"}
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def read(path: Path) -> dict[str, object]:
+    if not path.exists():
+        sys.exit(f"publish: {path.relative_to(ROOT)} is not there; run without --from-results")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """All of it or nothing: an interrupted run leaves the old file."""
+    beside = path.with_suffix(".new")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure everything and write docs/measurements.json.")
+    parser.add_argument("--from-results", action="store_true", help="publish results/ as it is")
+    arguments = parser.parse_args()
+    if git("status", "--porcelain"):
+        sys.exit("publish: there are uncommitted changes; commit them first, so that the numbers belong to a commit")
+    if not arguments.from_results:
+        run(str(Path(sys.executable).with_name("chainrule")), "walkthrough")
+        run(sys.executable, "-m", "benchmarks", "--json", "results/bench.json")
+    measured = read(RESULTS / "measurements.json")
+    rows = {key: value for key, value in measured.items() if isinstance(value, dict) and "measured" in value}
+    about = {
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "commit": git("rev-parse", "HEAD"),
+        "machine": machine(),
+        "versions": versions(),
+        # What the walkthrough says about itself, seeds among it.
+        **{key: value for key, value in measured.items() if key not in rows},
+    }
+    page = {"published": about, **rows, "bench": read(RESULTS / "bench.json")}
+    write_whole(PUBLISHED, json.dumps(page, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    print(f"{len(rows)} rows and the benchmarks written to {PUBLISHED.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

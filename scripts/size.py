@@ -1,0 +1,75 @@
+"""How large the library is, against the budgets of DESIGN sections 5 and 8: `make size` prints this, tests/house checks it.
+
+Lines are counted without blank lines, comments and docstrings. Bytes are what an installation takes: sources and bytecode.
+"""
+
+import ast
+import io
+import marshal
+import os
+import subprocess
+import sys
+import tempfile
+import tokenize
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LIBRARY = ROOT / "src" / "chainrule"
+LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+
+LINES = 8000  # of the whole library
+FILE_LINES, FILE_LINES_AT_MOST = 300, 400  # of one file, everything included: aim, and limit
+CORE_BYTES = 2_000_000
+IMPORT_SECONDS = 0.030  # beyond `import numpy`
+
+
+def files() -> list[Path]:
+    return sorted(LIBRARY.rglob("*.py"))
+
+
+def code_lines(source: str) -> int:
+    """Lines that hold code."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    held = {line for token in tokens if token.type not in LAYOUT for line in range(token.start[0], token.end[0] + 1)}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            held -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(held)
+
+
+def installed_bytes() -> int:
+    """Everything that is shipped, and the bytecode that Python will write beside it."""
+    shipped = sum(path.stat().st_size for path in LIBRARY.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return shipped + sum(len(marshal.dumps(compile(path.read_text(), str(path), "exec"))) for path in files())
+
+
+def import_seconds(rounds: int = 7) -> float:
+    """`import chainrule` after `import numpy`, in new interpreters with their bytecode at hand; the best of several rounds."""
+    code = "import numpy, time; t = time.perf_counter(); import chainrule; print(time.perf_counter() - t)"
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": cache}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        command = [sys.executable, "-c", code]
+        runs = [subprocess.run(command, env=environment, capture_output=True, check=True) for _ in range(rounds + 1)]
+    return min(float(run.stdout) for run in runs[1:])  # the first one compiled
+
+
+def main() -> None:
+    folders: dict[str, int] = {}
+    for path in files():
+        folder = path.relative_to(LIBRARY).parts[0]
+        folders[folder] = folders.get(folder, 0) + code_lines(path.read_text())
+    for folder, lines in sorted(folders.items(), key=lambda item: -item[1]):
+        print(f"{lines:6}  {folder}")
+    print(f"{sum(folders.values()):6}  lines of code (at most {LINES})")
+    print(f"{installed_bytes():6,}  bytes installed (at most {CORE_BYTES:,})")
+    print(f"{import_seconds() * 1e3:6.1f}  ms to import, beyond NumPy (at most {IMPORT_SECONDS * 1e3:.0f})")
+    for path in files():
+        if (lines := len(path.read_text().splitlines())) > FILE_LINES:
+            print(
+                f"{lines:6}  lines in {path.relative_to(ROOT)}: aim at {FILE_LINES}, {FILE_LINES_AT_MOST} is the limit"
+            )
+
+
+if __name__ == "__main__":
+    main()
