@@ -29,7 +29,9 @@ start = time.perf_counter()
 import {module}
 seconds = time.perf_counter() - start
 roots = {{name.partition(".")[0] for name in set(sys.modules) - before}}
-others = sorted(roots - set(sys.stdlib_module_names) - {{"{module}", "numpy"}})
+roots -= set(sys.stdlib_module_names) | {{"{module}", "numpy"}}
+# Modules without a file are internal to compiled ones.
+others = sorted(name for name in roots if getattr(sys.modules.get(name), "__file__", None) and name[0] != "_")
 import json
 print(json.dumps([seconds, others]))
 """

@@ -181,7 +181,7 @@ def agree(one: Turn, other: Turn, when: str, case: Case) -> None:
         off = float(np.max(np.abs(x.astype(float) - y), initial=0)) / scale
         if not off <= case.tolerance:
             raise DisagreementError(
-                f"{pair} differ in {name} by {off:.1e} of its largest entry, allowed {case.tolerance:.0e}"
+                f"{pair} differ in {name} by {off:.1e} of the largest entry, allowed {case.tolerance:.0e}"
             )
 
 
