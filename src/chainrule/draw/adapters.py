@@ -216,9 +216,9 @@ def _assemble(
         boxes += boxes_of(item)
         place[id(item)] = len(boxes) - 1
         arrows += ((box, box + 1) for box in range(entry, len(boxes) - 1))
-        parents = [place.get(id(parent), 0) for parent in parents_of(item)]
-        from_rest = bool(selection.hidden) and 0 in parents
-        arrows += [(0, entry)] * from_rest + [(tail, entry) for tail in parents if not (selection.hidden and tail == 0)]
+        parents = list(parents_of(item))
+        shown = [place[id(parent)] for parent in parents if id(parent) in place]
+        arrows += ((tail, entry) for tail in [0] * (len(shown) < len(parents)) + shown)
     into_rest = {place[id(parent)] for item in selection.hidden for parent in parents_of(item) if id(parent) in place}
     arrows += ((tail, 0) for tail in sorted(into_rest))
     return Graph(tuple(boxes), tuple(arrows))
