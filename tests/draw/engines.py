@@ -9,8 +9,8 @@ import numpy as np
 class Value:
     """A scalar with parents, and with an equality that a drawing must not use."""
 
-    def __init__(self, data, parents=(), op="", grad=0.0):
-        self.data, self.parents, self.op, self.grad = data, parents, op, grad
+    def __init__(self, data, parents=(), op="", grad=0.0, name=""):
+        self.data, self.parents, self.op, self.grad, self.name = data, parents, op, grad, name
 
     def __eq__(self, other):
         raise AssertionError("compared by value")
@@ -24,7 +24,7 @@ class Value:
         return Value(self.data * other.data, (self, other), "*")
 
     def __pow__(self, power):
-        return Value(self.data**power, (self,), f"**{power}")
+        return Value(self.data**power, (self, Value(power)), "**c")
 
     def relu(self):
         return Value(max(self.data, 0.0), (self,), "relu")

@@ -7,16 +7,19 @@ becomes two boxes, its operation and itself; a tensor's node becomes one, its op
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from chainrule.draw.graph import Box, Graph
 from chainrule.errors import ArgumentError, FreedGraphError, dtype_name, explain
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
 Excess = Literal["elide", "error"]
+_CONSTANT_POWER = "**c"  # the scalar engine's power whose second operand is a constant: written into the box
 _PRIMITIVE, _PARENTS, _RESIDUALS, _SHAPE, _DTYPE = 1, 2, 3, 5, 6  # places in a node
 
 
@@ -66,25 +69,18 @@ def _from_value(result: Any, names: Mapping[str, Any], max_nodes: int, excess: E
     known = {id(value): name for name, value in names.items()}
 
     def boxes_of(value: Any) -> list[Box]:
-        lines = (f"data {short(value.data)}", f"grad {short(value.grad)}")
-        if id(value) in known:
-            lines = (known[id(value)], *lines)
+        name = known.get(id(value)) or getattr(value, "name", "")
+        lines = (*[name] * bool(name), f"data {short(value.data)}", f"grad {short(value.grad)}")
         if not value.parents:
-            return [Box(lines, "leaf")]
-        return [Box((_operation_name(value),), "operation"), Box(lines, "output" if value is result else "value")]
+            return [Box(lines, "leaf", headed=bool(name))]
+        operation = f"** {short(value.parents[1].data)}" if value.op == _CONSTANT_POWER else value.op
+        kind = "output" if value is result else "value"
+        return [Box((operation,), "operation", headed=True), Box(lines, kind, headed=bool(name))]
 
     def parents_of(value: Any) -> Iterable[Any]:
-        return value.parents
+        return value.parents[:1] if value.op == _CONSTANT_POWER else value.parents
 
     return _assemble(_select(result, parents_of, max_nodes, excess), parents_of, boxes_of)
-
-
-def _operation_name(value: Any) -> str:
-    for attribute in ("op", "operation", "name"):
-        operation = getattr(value, attribute, None)
-        if operation:
-            return str(getattr(operation, "name", operation))
-    return "?"
 
 
 # ---------------------------------------------------------------- tensors
@@ -93,7 +89,8 @@ def _operation_name(value: Any) -> str:
 def _from_tensor(result: Any, names: Mapping[str, Any], max_nodes: int, excess: Excess) -> Graph:
     if result.node is None:  # a constant: nothing to follow
         known = [name for name, tensor in names.items() if tensor is result]
-        return Graph((Box((*known, *_type_and_value(result.data.shape, result.data.dtype, result)), "leaf"),))
+        lines = (*known, *_type_and_value(result.data.shape, result.data.dtype, result))
+        return Graph((Box(lines, "leaf", headed=bool(known)),))
     root: list[Any] = result.node
     known = {id(tensor.node): (name, tensor) for name, tensor in names.items() if tensor.node is not None}
 
@@ -101,10 +98,11 @@ def _from_tensor(result: Any, names: Mapping[str, Any], max_nodes: int, excess: 
         name, tensor = known.get(id(node), ("", result if node is root else _leaf_tensor(node)))
         lines = (*[name] * (name != ""), *_type_and_value(node[_SHAPE], node[_DTYPE], tensor))
         if node[_PRIMITIVE] is None:
-            return [Box(lines, "leaf")]
+            return [Box(lines, "leaf", headed=name != "")]
         constants = sum(parent is None for parent in node[_PARENTS])
         plural = ("", " with a constant", f" with {constants} constants")[min(constants, 2)]
-        return [Box((f"{node[_PRIMITIVE].name}{plural}", *lines), "output" if node is root else "operation")]
+        heading = f"{node[_PRIMITIVE].name}{plural}"
+        return [Box((heading, *lines), "output" if node is root else "operation", headed=True)]
 
     def parents_of(node: list[Any]) -> Iterable[Any]:
         if getattr(node[_PRIMITIVE], "name", None) == "freed":
@@ -195,7 +193,7 @@ def _from_the_end(root: Any, parents_of: Callable[[Any], Iterable[Any]]) -> list
     while ready:
         item = ready.popleft()
         order.append(item)
-        for parent in parents_of(item):
+        for parent in reversed(list(parents_of(item))):  # so that first operands come first in the end
             uses[id(parent)] -= 1
             if not uses[id(parent)]:
                 ready.append(parent)
@@ -215,10 +213,10 @@ def _assemble(
         entry = len(boxes)
         boxes += boxes_of(item)
         place[id(item)] = len(boxes) - 1
-        arrows += ((box, box + 1) for box in range(entry, len(boxes) - 1))
         parents = list(parents_of(item))
         shown = [place[id(parent)] for parent in parents if id(parent) in place]
         arrows += ((tail, entry) for tail in [0] * (len(shown) < len(parents)) + shown)
+        arrows += ((box, box + 1) for box in range(entry, len(boxes) - 1))
     into_rest = {place[id(parent)] for item in selection.hidden for parent in parents_of(item) if id(parent) in place}
     arrows += ((tail, 0) for tail in sorted(into_rest))
     return Graph(tuple(boxes), tuple(arrows))

@@ -8,10 +8,13 @@ Source: the weights of straight chains, Gansner et al., "A technique for drawing
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from chainrule.draw.order import Levels
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chainrule.draw.order import Levels
 
 BOX_GAP, PLACE_GAP = 18.0, 12.0  # points between neighbours in a layer: two boxes, or where an arrow passes
 SWEEPS = 24  # over all layers

@@ -42,10 +42,11 @@ FONT_SIZE = 10.0
 
 @dataclass(frozen=True)
 class Box:
-    """One box: its lines of text, and what it stands for."""
+    """One box: its lines of text, what it stands for, and whether the first line is a name, which is set in bold."""
 
     lines: tuple[str, ...]
     kind: Kind = "value"
+    headed: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,10 @@ class Graph:
 
 
 def printable(text: str) -> str:
-    """`text` with every character that no font can show (controls, lone surrogates) replaced, line ends kept.
+    r"""`text` with every character that no font can show (controls, lone surrogates) replaced, line ends kept.
 
-    >>> printable("a\\tb\\x00c")
-    'a b\\ufffdc'
+    >>> printable("a\tb\x00c") == "a b\ufffdc"
+    True
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
     return "".join("\ufffd" if c != "\n" and unicodedata.category(c) in ("Cc", "Cs") else c for c in text)
@@ -95,12 +96,12 @@ def quote(text: str) -> str:
 
 
 def to_dot(graph: Graph) -> str:
-    """The graph as DOT source, the language of Graphviz; equal graphs give equal text.
+    r"""The graph as DOT source, the language of Graphviz; equal graphs give equal text.
 
     **Source**: the DOT language, graphviz.org/doc/info/lang.html.
 
     >>> print(to_dot(Graph((Box(("x", "data 2"), "leaf"),))).splitlines()[-2])
-      b0 [label="x\\ndata 2", style="filled", fillcolor="#DDF0FB", color="#0072B2", penwidth=1.6];
+      b0 [label="x\ndata 2", style="filled", fillcolor="#DDF0FB", color="#0072B2", penwidth=1.6];
     """
     lines = [
         "digraph chainrule {",

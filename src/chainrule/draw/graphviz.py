@@ -11,7 +11,7 @@ TIMEOUT = 30.0  # seconds
 _SIGNS = {"png": b"\x89PNG\r\n\x1a\n", "svg": b"<svg"}  # what a picture of each format contains at or near its start
 
 
-class DotFailed(Exception):
+class DotError(Exception):
     """`dot` is there and gave no picture; the text says why, in one line."""
 
 
@@ -23,7 +23,7 @@ def find_dot() -> str | None:
 def run_dot(program: str, source: str, formats: list[str], timeout: float = TIMEOUT) -> dict[str, bytes]:
     """The picture in each of `formats` (`png`, `svg`), within `timeout` seconds each.
 
-    **Raises** DotFailed.
+    **Raises** DotError.
     """
     return {format: _run(program, source, format, timeout) for format in formats}
 
@@ -37,14 +37,14 @@ def _run(program: str, source: str, format: str, timeout: float) -> bytes:
         try:
             done = subprocess.run(command, stdin=given, stdout=made, stderr=said, timeout=timeout, check=False)
         except subprocess.TimeoutExpired:
-            raise DotFailed(f"no answer within {timeout:g} s") from None
+            raise DotError(f"no answer within {timeout:g} s") from None
         except OSError as error:
-            raise DotFailed(str(error)) from error
+            raise DotError(str(error)) from error
         made.seek(0)
         said.seek(0)
         picture, complaint = made.read(), said.read().decode(errors="replace")
     if done.returncode:
-        raise DotFailed(f"exit status {done.returncode}, {' '.join(complaint.split())[:200] or 'no message'}")
+        raise DotError(f"exit status {done.returncode}, {' '.join(complaint.split())[:200] or 'no message'}")
     if _SIGNS[format] not in picture[:2000]:
-        raise DotFailed(f"the output is no {format.upper()}")
+        raise DotError(f"the output is no {format.upper()}")
     return picture

@@ -6,17 +6,21 @@ routes.  All arrows that leave one box share one line and peel off where they ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from chainrule.draw.columns import columns
 from chainrule.draw.order import Arrow, Levels, make_levels, order
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Point = tuple[float, float]
 
 LAYER_GAP, WIDEST_LAYER_GAP = 26.0, 72.0  # points between layers: at least, and at most where arrows go far aside
 MARGIN = 10.0  # points around the picture
 PORT_GAP = 14.0  # points between arrows that enter one box
+SAME = 1e-6  # points: a difference that is rounding
 
 
 @dataclass(frozen=True)
@@ -85,12 +89,16 @@ def _routes(
     routes: list[tuple[Point, ...]] = []
     for (tail, head), port in zip(arrows, ports, strict=True):
         first, last = levels.layer[tail], levels.layer[head]
-        route = [(x[tail], centres[tail][1] + sizes[tail][1] / 2), (x[tail], bottoms[first])]
+        start, end = centres[tail][1] + sizes[tail][1] / 2, centres[head][1] - sizes[head][1] / 2
+        route = [(x[tail], start)]
+        if bottoms[first] > start + SAME:
+            route.append((x[tail], bottoms[first]))
         for place in levels.chains[tail][: last - first - 1]:
             layer = levels.layer[place]
             route += [(x[place], tops[layer]), (x[place], bottoms[layer])]
-        route += [(port, tops[last]), (port, centres[head][1] - sizes[head][1] / 2)]
-        routes.append(tuple(point for i, point in enumerate(route) if i == 0 or point != route[i - 1]))
+        if tops[last] < end - SAME:
+            route.append((port, tops[last]))
+        routes.append((*route, (port, end)))
     return tuple(routes)
 
 

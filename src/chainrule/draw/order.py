@@ -9,11 +9,14 @@ Source: Sugiyama, Tagawa, Toda, "Methods for visual understanding of hierarchica
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from chainrule.errors import ArgumentError, explain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Arrow = tuple[int, int]
 

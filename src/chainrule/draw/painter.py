@@ -53,14 +53,10 @@ def _font(matplotlib: Any, bold: bool) -> Any:
     return matplotlib.font_manager.FontProperties(family=FONT, size=FONT_SIZE, weight=weight)
 
 
-def _is_heading(box: Box, row: int) -> bool:
-    return row == 0 and box.kind in ("operation", "output") and not box.lines[0].startswith("data ")
-
-
 def _size(matplotlib: Any, box: Box, lines: list[str]) -> tuple[float, float]:
     """Width and height of a box around its text, in points."""
     measure = matplotlib.textpath.text_to_path.get_text_width_height_descent
-    widths = [measure(line, _font(matplotlib, _is_heading(box, row)), False)[0] for row, line in enumerate(lines)]
+    widths = [measure(line, _font(matplotlib, box.headed and row == 0), False)[0] for row, line in enumerate(lines)]
     text_height = len(lines) * FONT_SIZE * LINE_HEIGHT
     return max([*widths, 2 * FONT_SIZE]) + 2 * PADDING[0], text_height + 2 * PADDING[1]
 
@@ -76,7 +72,7 @@ def _picture(matplotlib: Any, graph: Graph, texts: list[list[str]], layout: Layo
         _add(figure, _outline(matplotlib, box, x - wide / 2, y - high / 2, wide, high), points)
         for row, line in enumerate(lines):
             middle = y + (row - (len(lines) - 1) / 2) * FONT_SIZE * LINE_HEIGHT
-            font = _font(matplotlib, _is_heading(box, row))
+            font = _font(matplotlib, box.headed and row == 0)
             options = {"ha": "center", "va": "center_baseline", "color": "black", "parse_math": False, "usetex": False}
             _add(figure, matplotlib.text.Text(x, middle, line, fontproperties=font, **options), points)
     return _encode(matplotlib, figure, format)

@@ -5,18 +5,20 @@ Everything is made in memory first and moved into place last, so a failure leave
 
 from __future__ import annotations
 
-import os
 import secrets
 import warnings
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chainrule.draw.adapters import Excess, graph_of
 from chainrule.draw.graph import Graph, to_dot
-from chainrule.draw.graphviz import DotFailed, find_dot, run_dot
+from chainrule.draw.graphviz import DotError, find_dot, run_dot
 from chainrule.draw.painter import paint
 from chainrule.errors import ArgumentError, explain
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
 
 FORMATS = ("png", "svg", "dot")
 
@@ -78,7 +80,7 @@ def _targets(path: str | os.PathLike[str], format: str | Sequence[str] | None) -
     if not stem:
         raise ArgumentError(explain("draw", f"{str(path)!r} names no file", expected="a path such as 'graph.png'"))
     wanted = [*dict.fromkeys(kind for kind in formats if kind != "dot"), "dot"]
-    return {kind: path.with_name(path.name if kind == path.suffix[1:] else f"{stem}.{kind}") for kind in wanted}
+    return {kind: path.with_name(path.name if kind == ending else f"{stem}.{kind}") for kind in wanted}
 
 
 def _pictures(graph: Graph, source: str, formats: list[str], graphviz: bool) -> dict[str, bytes]:
@@ -86,7 +88,7 @@ def _pictures(graph: Graph, source: str, formats: list[str], graphviz: bool) -> 
     if program is not None:
         try:
             return run_dot(program, source, formats)
-        except DotFailed as failure:
+        except DotError as failure:
             warnings.warn(f"draw: dot failed ({failure}); the built-in layout is used", RuntimeWarning, stacklevel=3)
     return paint(graph, formats) if formats else {}
 
@@ -102,11 +104,11 @@ def _write(contents: Mapping[Path, bytes]) -> None:
             if file.is_dir():
                 raise IsADirectoryError(f"{file.name} is a folder")
             temporary = file.with_name(f".{file.name}.{secrets.token_hex(6)}.tmp")
-            with open(temporary, "xb") as stream:  # made here, so removed here
-                waiting[file] = temporary
+            waiting[file] = temporary
+            with temporary.open("xb") as stream:
                 stream.write(content)
         for file, temporary in waiting.items():
-            os.replace(temporary, file)
+            temporary.replace(file)
     except OSError as error:
         file = next(iter(contents))
         fault = f"cannot write {file.name} into folder {str(file.parent)!r} ({error.strerror or error})"
