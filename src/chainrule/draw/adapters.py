@@ -105,7 +105,7 @@ def _from_tensor(result: Any, names: Mapping[str, Any], max_nodes: int, excess: 
         return [Box((heading, *lines), "output" if node is root else "operation", headed=True)]
 
     def parents_of(node: list[Any]) -> Iterable[Any]:
-        if getattr(node[_PRIMITIVE], "name", None) == "freed":
+        if node[_PARENTS] is None:  # what a backward walk leaves behind
             remedy = "draw before backward(), or backward(retain_graph=True)"
             raise FreedGraphError(explain("draw", "the graph was freed by an earlier backward", remedy=remedy))
         return [parent for parent in node[_PARENTS] if parent is not None]

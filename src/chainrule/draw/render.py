@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,4 +116,5 @@ def _write(contents: Mapping[Path, bytes]) -> None:
         raise ArgumentError(explain("draw", fault, remedy="a folder that exists and can be written to")) from error
     finally:
         for temporary in waiting.values():
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):  # never made, or already in place
+                temporary.unlink()
