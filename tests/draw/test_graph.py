@@ -78,6 +78,14 @@ def test_dot_is_the_same_each_time_and_has_every_box_and_arrow():
     assert re.findall(r"b(\d+) -> b(\d+)", first) == [(str(tail), str(head)) for tail, head in graph.arrows]
 
 
+def test_kinds_differ_in_outline_as_well_as_in_colour():
+    kinds = ("leaf", "operation", "value", "output", "rest")
+    source = to_dot(Graph(tuple(Box(("x",), kind) for kind in kinds)))
+    assert len(set(re.findall(r'style="[^"]*"|penwidth=[\d.]*', source))) == 3 + 4
+    outlines = re.findall(r'(style="[^"]*").*(penwidth=[\d.]*)', source)
+    assert len(set(outlines)) == len(kinds)
+
+
 def test_characters_that_no_font_shows_are_replaced():
     assert printable("a\x00b\ud800c\td\r\ne") == "a\ufffdb\ufffdc d\ne"
 

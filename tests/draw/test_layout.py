@@ -1,6 +1,7 @@
 """Geometry: laws that every layered drawing keeps, on random graphs."""
 
-from itertools import pairwise
+import random
+from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -111,13 +112,39 @@ def test_a_long_arrow_is_straight_between_its_ends():
     assert max(inner) - min(inner) < EPSILON
 
 
+def crossings(count, arrows):
+    """Counted from the definition: pairs of links between the same two layers whose ends are in opposite orders."""
+    levels = make_levels(count, arrows)
+    order(levels)
+    place = {box: position for row in levels.rows for position, box in enumerate(row)}
+    links = [(levels.layer[a], place[a], place[b]) for a in place for b in levels.below[a]]
+    return sum(
+        one[0] == other[0] and (one[1] - other[1]) * (one[2] - other[2]) < 0 for one, other in combinations(links, 2)
+    )
+
+
 def test_crossings_that_can_be_avoided_are():
-    # The tails enter in an order that crosses everywhere; a drawing without any crossing exists.
-    arrows = [(place, 9 - place) for place in range(5)] + [(place, 10) for place in range(5, 10)]
-    layout = arrange([(40, 20)] * 11, arrows)
-    upper = sorted(range(5), key=lambda box: layout.centres[box][0])
-    lower = sorted(range(5, 10), key=lambda box: layout.centres[box][0])
-    assert [9 - box for box in upper] == lower
+    size = 6
+    cells = [(row, column) for row in range(size) for column in range(size)]
+    arrows = [(r * size + c, (r + 1) * size + c) for r, c in cells if r + 1 < size]
+    arrows += [(r * size + c, r * size + c + 1) for r, c in cells if c + 1 < size]
+    random.Random(1).shuffle(arrows)  # a grid can be drawn without any; in the order in which it is met it has many
+    assert crossings(size * size, arrows) == 0
+
+
+def test_a_perceptron_has_few_crossings():
+    graph = graph_of(engines.multilayer([4, 4, 1], [0.1, 0.2]))
+    assert crossings(len(graph.boxes), graph.arrows) <= 25  # 47 in the order in which they are met
+
+
+def test_long_arrows_are_straight_beside_boxes_that_wander():
+    graph = graph_of(engines.residual_block()[0])
+    routes = arrange([(60.0 + 7 * (i % 5), 30.0) for i in range(len(graph.boxes))], graph.arrows).routes
+    long = [route for route in routes if len(route) > 10]
+    assert len(long) >= 3
+    for route in long:
+        inner = [x for x, _ in route[1:-1]]
+        assert max(inner) - min(inner) < EPSILON
 
 
 def test_a_cycle_is_refused_and_nothing_is_a_drawing():

@@ -107,10 +107,11 @@ def _first_order(levels: Levels) -> None:
 
 
 def _reduce_crossings(levels: Levels) -> None:
-    """Sort each layer by the mean position of its neighbours, down and up in turn, and mend what swaps of two can mend.
+    """Sort each layer by the mean position of its neighbours, down and up in turn, and swap what is better swapped.
 
     The best order met is kept.
     """
+    _swap_neighbours(levels)
     best, fewest, idle = [row[:] for row in levels.rows], _crossings(levels), 0
     for sweep in range(SWEEPS):
         if not fewest or idle == PATIENCE:
@@ -138,19 +139,26 @@ def _sort_rows(rows: list[list[int]], neighbours: list[list[int]]) -> None:
 
 
 def _swap_neighbours(levels: Levels) -> None:
-    """Swap two that stand side by side wherever fewer of their own links cross afterwards, once through all layers."""
+    """Swap two that stand side by side wherever fewer of their own links cross afterwards, until no swap helps."""
     place = {box: position for row in levels.rows for position, box in enumerate(row)}
-    for row in levels.rows:
+    todo = list(range(len(levels.rows)))
+    while todo:
+        index = todo.pop()
+        row, swapped = levels.rows[index], False
         for left in range(len(row) - 1):
             one, other = row[left], row[left + 1]
-            gain = 0
-            for links in (levels.above, levels.below):
-                for a in links[one]:
-                    for b in links[other]:
-                        gain += (place[a] > place[b]) - (place[a] < place[b])
-            if gain > 0:
+            if _gain(levels.above, place, one, other) + _gain(levels.below, place, one, other) > 0:
                 row[left], row[left + 1] = other, one
                 place[one], place[other] = left + 1, left
+                swapped = True
+        if swapped:  # ends: each swap leaves fewer crossings
+            todo += [near for near in (index + 1, index - 1, index) if 0 <= near < len(levels.rows)]
+
+
+def _gain(neighbours: list[list[int]], place: dict[int, int], one: int, other: int) -> int:
+    """How many crossings fewer there are if `one` moves to the right of `other`."""
+    pairs = ((place[a], place[b]) for a in neighbours[one] for b in neighbours[other])
+    return sum((a > b) - (a < b) for a, b in pairs)
 
 
 def _crossings(levels: Levels) -> int:
