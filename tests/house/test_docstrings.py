@@ -12,11 +12,8 @@ import chainrule
 from tests.house.test_public_names import PUBLIC
 
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-MODULES = ["chainrule"] + sorted(
-    found.name
-    for found in pkgutil.walk_packages(chainrule.__path__, "chainrule.")
-    if not found.name.endswith("__main__")
-)
+FOUND = sorted(found.name for found in pkgutil.walk_packages(chainrule.__path__, "chainrule."))
+MODULES = ["chainrule", *(name for name in FOUND if not name.endswith("__main__"))]
 # Operations that are objects, which doctest does not look at by itself.
 OBJECTS = sorted(name for name, value in PUBLIC.items() if callable(value) and not inspect.isroutine(value))
 
