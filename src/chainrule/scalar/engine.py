@@ -150,7 +150,7 @@ class Value:
         return -self + plain("-", other, self)
 
     def __truediv__(self, other: "Operand") -> "Value":
-        return self * (other if isinstance(other, Value) else Value(plain("/", other, self))) ** -1.0
+        return self * power(other if isinstance(other, Value) else plain("/", other, self), -1.0)
 
     def __rtruediv__(self, other: float) -> "Value":
         return self**-1.0 * plain("/", other, self)
@@ -271,17 +271,18 @@ def pull_back(nodes: list[Value], seed: T) -> dict[Value, T]:
     and the derivatives are then graphs like any other.
     """
     recorded = isinstance(seed, Value)
-    zero = type(seed)(0.0)
     cotangents: dict[Value, Any] = {nodes[0]: seed}
     for node in nodes:
-        if node.op:
-            ct = cotangents[node]
-            facts = (node, *node.parents)
-            contributions = RULES[node.op](ct, *(facts if recorded else map(number_of, facts)))
-            for parent, contribution in zip(node.parents, contributions, strict=False):
-                if contribution != contribution and ct == 0:  # nan times nothing is nothing: a dead branch stays dead
-                    contribution = zero
-                cotangents[parent] = cotangents[parent] + contribution if parent in cotangents else contribution
+        ct = cotangents.get(node, 0.0)
+        if not node.op or (ct == 0 and not recorded):
+            continue
+        if recorded:
+            contributions = RULES[node.op](ct, node, *node.parents)
+        else:
+            contributions = RULES[node.op](ct, node.data, *map(number_of, node.parents))
+        for parent, part in zip(node.parents, contributions):
+            if part == part or ct != 0:  # nan times nothing is nothing: a dead branch stays dead
+                cotangents[parent] = cotangents[parent] + part if parent in cotangents else part
     return cotangents
 
 
