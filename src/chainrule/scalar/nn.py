@@ -80,6 +80,8 @@ class MLP(Module):
 
     One `seed` (a number or a `random.Random`) fixes all weights; without one they differ from run to run.
 
+    Raises: ValueError if `outputs` is empty, or when called with another number of inputs.
+
     >>> model = MLP(2, [16, 16, 1], seed=0)
     >>> len(model.parameters())
     337
@@ -92,15 +94,18 @@ class MLP(Module):
     """
 
     def __init__(self, inputs: int, outputs: Sequence[int], seed: int | Random | None = None) -> None:
+        if not outputs:
+            raise ValueError("MLP: no layers · give the number of outputs of each layer, such as [16, 16, 1]")
         random = generator(seed)
         last = len(outputs) - 1
         sizes = [inputs, *outputs]
         self.layers = [Layer(sizes[i], outputs[i], linear=i == last, seed=random) for i in range(len(outputs))]
 
-    def __call__(self, x: Sequence[Number]) -> Sequence[Number]:
-        for layer in self.layers:
-            x = layer(x)
-        return x
+    def __call__(self, x: Sequence[Number]) -> list[Value]:
+        values = self.layers[0](x)
+        for layer in self.layers[1:]:
+            values = layer(values)
+        return values
 
     def parameters(self) -> list[Value]:
         return [parameter for layer in self.layers for parameter in layer.parameters()]
