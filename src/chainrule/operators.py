@@ -13,6 +13,7 @@ try:  # being built
     from chainrule.ops import joining, norms, scans
 except ImportError:
     joining = norms = scans = elementwise
+from chainrule.ops.arguments import ALL_AXES
 
 
 class Operators:
@@ -150,6 +151,8 @@ class Operators:
         return views.matrix_transpose(self)
 
     def sum(self, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Self:
+        if axis is None and dtype is None:  # the most frequent reduction, without the door
+            return reductions.reduce_sum(self, ALL_AXES[len(self.shape)], bool(keepdims))
         return reductions.sum(self, axis=axis, keepdims=keepdims, dtype=dtype)
 
     def mean(self, axis: Any = None, keepdims: bool = False) -> Self:

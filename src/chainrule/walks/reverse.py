@@ -53,6 +53,7 @@ def _sweep(
 ) -> Found:
     found: Found = []
     careful = False
+    plain = live is None
     hold_peak()
     take = cts.pop
     with np.errstate(all="ignore", invalid="raise"):
@@ -60,27 +61,33 @@ def _sweep(
             node = nodes.pop()
             ct = take(node[0], None)
             primitive = node[1]
-            parents = node[2]
-            if ct is not None:
-                if primitive is None:
+            if primitive is None:
+                if ct is not None:
                     found.append((node, ct))
-                    continue
-                if live is not None:
+                continue
+            if ct is not None:
+                if plain and not primitive.hides:
+                    primitive.pull(node, node[2], ct, graph, cts)
+                else:
                     if node[0] in wanted:
                         found.append((node, ct))
-                    parents = [p if p is not None and p[0] in live else None for p in parents]
-                if primitive.hides:  # a NaN from before the walk raises no flag: from here on, look at every entry
-                    careful = careful or node[3][-1]
-                if careful and primitive.guardable:
-                    _pull_guarded(node, parents, ct, graph, cts)
-                else:
-                    primitive.pull(node, parents, ct, graph, cts)
-            if free and parents:
+                    # A NaN from before the walk raises no flag: from here on, look at every entry.
+                    careful = careful or (primitive.hides and node[3][-1])
+                    plain = plain and not careful
+                    _step(node, ct, graph, cts, live, careful)
+            if free:
                 node[2] = node[3] = None
     return found
 
 
-def _pull_guarded(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool, cts: dict[int, Any]) -> None:
+def _step(node: Node, ct: Any, graph: bool, cts: dict[int, Any], live: set[int] | None, careful: bool) -> None:
+    """One node, when only part of the graph is wanted or NaN are about."""
+    parents = node[2]
+    if live is not None:
+        parents = [p if p is not None and p[0] in live else None for p in parents]
+    if not (careful and node[1].guardable):
+        node[1].pull(node, parents, ct, graph, cts)
+        return
     for parent, g in zip(parents, guarded(node, parents, ct, graph), strict=True):
         if g is not None:
             send_fitted(cts, parent, g)
