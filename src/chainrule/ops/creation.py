@@ -20,7 +20,7 @@ def full_like(beside: Any, value: float) -> Any:
     return namespace_of(beside).full_like(beside, value)
 
 
-def full(shape: Shape, value: float, beside: Any) -> Any:
+def filled(shape: Shape, value: float, beside: Any) -> Any:
     """A raw array of one value, of the dtype and library of the array `beside`."""
     if isinstance(beside, Abstract):
         return np.broadcast_to(np.array(value, beside.dtype), shape)

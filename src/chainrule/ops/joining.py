@@ -18,7 +18,7 @@ from chainrule.core.calls import raw
 from chainrule.core.primitive import primitive
 from chainrule.errors import ArgumentError, ShapeError, explain
 from chainrule.ops.arguments import as_operand, one_axis, shape_of
-from chainrule.ops.creation import beside_of, full
+from chainrule.ops.creation import beside_of, filled
 from chainrule.ops.elementwise import add
 from chainrule.ops.families import LINEAR
 from chainrule.ops.indexing import getitem
@@ -27,8 +27,8 @@ from chainrule.types import Shape
 
 
 def along(axis: int, entries: Any) -> tuple[Any, ...]:
-    """The index that picks `entries` of one axis."""
-    return (*(slice(None),) * axis, entries)
+    """The index that picks `entries` of one axis; the standard wants the dots."""
+    return (*(slice(None),) * axis, entries, ...)
 
 
 def part(x: Any, axis: int, start: int, stop: int) -> Any:
@@ -41,19 +41,19 @@ def _joined_shape(xs: Sequence[Any], axis: int, cuts: tuple[int, ...]) -> Shape:
     return (*xs[0].shape[:axis], cuts[-1], *xs[0].shape[axis + 1 :])
 
 
-def _filled(cts: Sequence[Any], shapes: Sequence[Shape]) -> list[Any]:
+def _completed(cts: Sequence[Any], shapes: Sequence[Shape]) -> list[Any]:
     """The cotangents, and zeros for those that are missing."""
     beside = next(raw(ct) for ct in cts if ct is not None)
-    return [full(shape, 0.0, beside) if ct is None else ct for ct, shape in zip(cts, shapes, strict=True)]
+    return [filled(shape, 0.0, beside) if ct is None else ct for ct, shape in zip(cts, shapes, strict=True)]
 
 
 def _join_back(cts: Sequence[Any], x_type: Any, axis: int, cuts: tuple[int, ...]) -> Any:
     shapes = [(*x_type.shape[:axis], stop - start, *x_type.shape[axis + 1 :]) for start, stop in pairwise(cuts)]
-    return join(_filled(cts, shapes), axis, cuts)
+    return join(_completed(cts, shapes), axis, cuts)
 
 
 def _stack_back(cts: Sequence[Any], x_type: Any, axis: int) -> Any:
-    return pile(_filled(cts, [(*x_type.shape[:axis], *x_type.shape[axis + 1 :])] * len(cts)), axis)
+    return pile(_completed(cts, [(*x_type.shape[:axis], *x_type.shape[axis + 1 :])] * len(cts)), axis)
 
 
 def _pieces(x: Any, axis: int, cuts: tuple[int, ...]) -> tuple[Any, ...]:

@@ -46,9 +46,7 @@ def _norm_rule(ct: Any, x: Any, out: Any, x_type: Any, axes: tuple[int, ...], ke
     return x * unfolded(_quotient(ct, out), x_type, axes, keepdims)
 
 
-def _power_norm_rule(
-    ct: Any, x: Any, out: Any, x_type: Any, axes: tuple[int, ...], keepdims: bool, ord: float
-) -> Any:
+def _power_norm_rule(ct: Any, x: Any, out: Any, x_type: Any, axes: tuple[int, ...], keepdims: bool, ord: float) -> Any:
     """ct sign(x) (|x| / norm)^(ord - 1), 0 where x is: also where a power of 0 is infinite."""
     scale = unfolded(where(equal(raw(out), 0.0), 1.0, out), x_type, axes, keepdims)
     share = where(equal(raw(x), 0.0), 1.0, absolute(x) / scale)

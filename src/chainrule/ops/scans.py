@@ -171,6 +171,7 @@ rearrange = primitive(
     forward=lambda x, order, axis: np.take_along_axis(x, order, axis),
     standard=lambda xp, x, order, axis: xp.take_along_axis(x, order, axis=axis),
     shape_rule=lambda x, order, axis: x.shape,
+    dtype_rule=lambda x, order, axis: x.dtype,
     samples=lambda rng: [((x := rng.normal(size=(2, 3, 4)), np.argsort(x, axis)), (axis,)) for axis in (0, 2)],
 )
 
