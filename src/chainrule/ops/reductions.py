@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.core.primitive import primitive
-from chainrule.errors import dtype_name
-from chainrule.ops.arguments import as_operand, one_axis, real_dtype, shape_of, some_axes
+from chainrule.ops.arguments import ALL_AXES, as_operand, one_axis, real_dtype, some_axes
 from chainrule.ops.elementwise import equal
 from chainrule.ops.families import LINEAR, REDUCTION
 from chainrule.ops.views import astype, cast, permute, reshape_to, spread_to
@@ -78,12 +77,35 @@ def _times_others(ct: Any, x: Any, x_type: Any, axes: tuple[int, ...], keepdims:
     return unfolded(ct, x_type, axes, keepdims) * permute(others, tuple(order.index(k) for k in range(len(shape))))
 
 
+_ones: dict[Any, Any] = {}
+
+
+def _sum(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """NumPy's sum; over leading axes (a bias's gradient) as a product with ones, where NumPy adds row by row:
+    0.5 against 6.9 us for (200, 16)."""
+    count = len(axes)
+    if not 0 < count < x.ndim or axes[-1] >= count or x.dtype.char not in "fd" or not x.flags.c_contiguous:
+        return np.add.reduce(x, axes, None, None, keepdims)
+    shape = x.shape
+    rows = shape[0] if count == 1 else product(shape[:count])
+    ones = _ones.get((rows, x.dtype))
+    if ones is None:
+        if rows > 1 << 16 or rows == 0:
+            return np.add.reduce(x, axes, None, None, keepdims)
+        if len(_ones) > 64:
+            _ones.clear()
+        ones = _ones[rows, x.dtype] = np.ones(rows, x.dtype)
+    if len(shape) == 2 and not keepdims:
+        return ones.dot(x)
+    return ones.dot(x.reshape(rows, -1)).reshape(folded(shape, axes, keepdims))
+
+
 reduce_sum = primitive(
     "reduce_sum",
     LINEAR,
     [spread],
     parameters="axes keepdims",
-    forward=lambda x, axes, keepdims: np.add.reduce(x, axes, None, None, keepdims),
+    forward=_sum,
     standard=lambda xp, x, axes, keepdims: xp.sum(x, axis=axes, keepdims=keepdims),
     shape_rule=fold_rule,
     dtype_rule=lambda x, axes, keepdims: np.add.reduce(np.ones(1, x.dtype)).dtype,
@@ -184,7 +206,12 @@ def sum(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) 
     >>> cr.sum(cr.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
     [4.0, 6.0]
     """
-    return _fold("sum", reduce_sum, x if dtype is None else astype(x, real_dtype("sum", dtype)), axis, keepdims)
+    if dtype is not None:
+        x = astype(x, real_dtype("sum", dtype))
+    elif getattr(x, "shape", None) is None:
+        x = as_operand(x)
+    axes = ALL_AXES[len(x.shape)] if axis is None else some_axes("sum", axis, len(x.shape))
+    return reduce_sum(x, axes, bool(keepdims))
 
 
 def mean(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
@@ -198,9 +225,9 @@ def mean(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     3.0
     """
     x = as_operand(x)
-    axes = some_axes("mean", axis, len(shape_of(x)))
+    axes = some_axes("mean", axis, len(x.shape))
     count = product(x.shape[k] for k in axes)
-    if dtype_name(x.dtype) == "f16":
+    if getattr(x.dtype, "char", "") == "e":
         return cast(reduce_sum(cast(x, FLOAT32), axes, bool(keepdims)) / count, x.dtype)
     return reduce_sum(x, axes, bool(keepdims)) / count
 
