@@ -20,12 +20,7 @@ from chainrule.core.template import bind
 from chainrule.errors import ArgumentError, DTypeError, GraphError, LostGraphError, ShapeError, explain
 from chainrule.interop import array_function, array_ufunc
 from chainrule.operators import Operators
-from chainrule.ops import indexing
-
-try:  # being built
-    from chainrule.ops import joining
-except ImportError:
-    joining = indexing
+from chainrule.ops import indexing, joining
 from chainrule.ops.arguments import real_dtype
 from chainrule.ops.creation import full_like
 from chainrule.types import Array, Shape

@@ -18,7 +18,7 @@ from chainrule.backends.registry import common_namespace, is_foreign, is_numpy, 
 from chainrule.core import equations
 from chainrule.core.graph import Node, next_number
 from chainrule.core.template import _late, bind, late
-from chainrule.errors import ChainruleError, DTypeError, IndexingError, ShapeError, explain
+from chainrule.errors import ChainruleError, DTypeError, IndexingError, ShapeError, dtype_name, explain
 from chainrule.types import ArrayType
 
 NUMBER = (bool, int, float)
@@ -81,6 +81,11 @@ def weak(value: Any, beside: Any) -> Any:
         raise DTypeError(explain("constant", f"{value} does not fit into {dtype}", x=beside)) from error
 
 
+def is_mask(array: Any) -> bool:
+    """Whether an array of any library holds truth values."""
+    return dtype_name(array.dtype) == "bool"
+
+
 def lift(value: Any, beside: Any, copy: bool) -> Any:
     """Any operand as a raw array, beside the array `beside` (None: it stands alone)."""
     if type(value) in NUMBER and beside is not None:
@@ -102,7 +107,8 @@ def general(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...]
     """Perform `primitive` on anything."""
     tensors = [operand for operand in operands if is_tensor(operand)]
     strong = [raw(operand) for operand in operands if hasattr(operand, "dtype")]
-    beside = strong[0] if strong else None
+    # a number takes its kind from the first operand that is no mask: where(mask, x32, 0.0) stays float32
+    beside = next((a for a in strong if not is_mask(a)), strong[0] if strong else None)
     datas = [raw(a) if is_tensor(a) else lift(a, beside, copy=bool(tensors)) for a in operands]
     try:
         out = compute(primitive, datas, parameters)

@@ -18,7 +18,8 @@ from chainrule.backends.registry import is_numpy
 from chainrule.core.calls import fingerprints, raw, wrap
 from chainrule.core.graph import FINGERPRINT, Node, reach
 from chainrule.core.template import bind
-from chainrule.errors import DTypeError, RuleError, StaleGraphError, explain
+from chainrule.errors import DTypeError, FreedGraphError, RuleError, StaleGraphError, explain
+from chainrule.ops.creation import full_like
 from chainrule.ops.elementwise import isnan, logical_and, where
 from chainrule.ops.reductions import reduce_sum
 from chainrule.ops.views import cast, reshape_to
@@ -196,4 +197,16 @@ def _verify_fingerprints(nodes: list[Node]) -> None:
             raise StaleGraphError(explain(node[1].name, fault, remedy="a copy before writing into `.data`", **{name: array}))
 
 
-bind(fit=fit, send=send, guarded=guarded, send_fitted=send_fitted)
+def slope_of(y: Any, x: Any) -> Any:
+    """The derivative of the tensor y by the tensor x of the same shape, entry by entry and raw; None where y does not
+    depend on x.  For y whose entries hang on their own entry of x only."""
+    if y.node is None or x.node is None:
+        return None
+    try:
+        found = reverse([(y.node, full_like(y.data, 1.0))], graph=False, wanted={x.node[0]})
+    except FreedGraphError:
+        return None
+    return found[0][1] if found else None
+
+
+bind(slope_of=slope_of, fit=fit, send=send, guarded=guarded, send_fitted=send_fitted)
