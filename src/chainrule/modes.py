@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
@@ -86,6 +86,14 @@ def enable_grad() -> Generator[None]:
         yield
     finally:
         _paused.reset(token)
+
+
+_nothing = nullcontext()
+
+
+def recording() -> AbstractContextManager[None]:
+    """`enable_grad` where something is paused, and nothing otherwise."""
+    return enable_grad() if paused else _nothing
 
 
 @contextmanager
