@@ -19,7 +19,7 @@ from chainrule.core.calls import hides_nan, is_tensor, pick_node, raw, wrap
 from chainrule.core.graph import Node, next_number, own_copy, reach_newer
 from chainrule.errors import StaleGraphError, explain
 from chainrule.ops.creation import full_like
-from chainrule.walks.forward import forward, plan
+from chainrule.walks.forward import Forward
 from chainrule.walks.reverse import reverse_newer, send_fitted
 
 
@@ -69,7 +69,7 @@ class _Checkpoint:
     def push(self, node: Node, tangents: Sequence[Any], graph: bool) -> list[Any]:
         since, ys = _again(node)
         seeds = {p[0]: t for p, t in zip(node[2], tangents, strict=True) if t is not None}
-        found = forward(plan([y.node for y in ys], seeds, since), seeds, graph)
+        found = Forward([y.node for y in ys], seeds, since)(seeds, graph)
         out = [None if y.node is None else found.get(y.node[0]) for y in ys]
         return [_zeros(y, graph) if t is None else t for y, t in zip(ys, out, strict=True)]
 

@@ -35,7 +35,7 @@ from chainrule.transforms.arguments import (
     value_of,
     wants_gradient,
 )
-from chainrule.walks.forward import forward, plan
+from chainrule.walks.forward import Forward
 from chainrule.walks.reverse import reverse
 
 Function = Callable[..., Any]
@@ -198,7 +198,8 @@ def _linearized(operation: str, f: Function, xs: tuple[Any, ...], keywords: dict
     arguments, values = select(operation, range_of(xs), xs)
     ys, structure = tensors_of(operation, run(f, values, keywords))
     numbers, like = numbers_of(arguments), value_like(arguments)
-    opened, steps = is_open([y.node for y in ys], numbers), plan([y.node for y in ys], numbers)
+    roots = [y.node for y in ys]
+    opened, way = is_open(roots, numbers), Forward(roots, numbers)
 
     def linear(ts: tuple[Any, ...]) -> Any:
         if len(ts) != len(arguments):
@@ -206,16 +207,16 @@ def _linearized(operation: str, f: Function, xs: tuple[Any, ...], keywords: dict
         owned = set[int]()
         pairs = [p for argument, t in zip(arguments, ts, strict=True) for p in argument.tangents(operation, t, owned)]
         graph = (opened and not is_paused()) or wants_gradient(t for _, t in pairs)
-        found = _push(steps, ys, pairs, graph)
+        found = _push(way, ys, pairs, graph)
         out = [of_kind(full_like(y.data, 0.0) if t is None else t, like, owned) for y, t in zip(ys, found, strict=True)]
         return tree.unflatten(structure, out)
 
     return _values(ys, structure, numbers, like), linear
 
 
-def _push(steps: Any, ys: list[Any], pairs: list[tuple[Any, Any]], graph: bool) -> list[Any]:
+def _push(way: Forward, ys: list[Any], pairs: list[tuple[Any, Any]], graph: bool) -> list[Any]:
     """The tangents of the results, or None, given (variable, tangent)."""
-    tangents = forward(steps, {x.node[0]: lifted(t, graph) for x, t in pairs}, graph)
+    tangents = way({x.node[0]: lifted(t, graph) for x, t in pairs}, graph)
     return [None if y.node is None else tangents.get(y.node[0]) for y in ys]
 
 
@@ -277,10 +278,10 @@ def _rows(ys: list[Any], xs: list[Any], arguments: list[Argument], graph: bool) 
 
 def _columns(ys: list[Any], xs: list[Any], arguments: list[Argument], graph: bool) -> list[list[Any]]:
     """For every y a block for every x, by one forward walk per entry of x."""
-    steps = plan([y.node for y in ys], numbers_of(arguments))
+    way = Forward([y.node for y in ys], numbers_of(arguments))
     blocks: list[list[Any]] = [[] for _ in ys]
     for x in xs:
-        pushes = [_push(steps, ys, [(x, t)], graph) for t in _basis(x)]
+        pushes = [_push(way, ys, [(x, t)], graph) for t in _basis(x)]
         for k, y in enumerate(ys):
             blocks[k].append(_stacked([column[k] for column in pushes], y, y.shape + x.shape, -1))
     return blocks
@@ -322,7 +323,7 @@ def hvp(f: Function, x: Any, v: Any) -> Any:
     graph = is_open([y.node], numbers) or wants_gradient(t for _, t in pairs)
     gs = run(_pull, [[(y, full_like(y.data, 1.0))], [argument], True], {})[0]
     roots = [g for g in gs if g is not None]
-    found = dict(zip(map(id, roots), _push(plan([g.node for g in roots], numbers), roots, pairs, graph), strict=True))
+    found = dict(zip(map(id, roots), _push(Forward([g.node for g in roots], numbers), roots, pairs, graph), strict=True))
     return argument.derivatives([found.get(id(g)) for g in gs], owned)
 
 
