@@ -201,6 +201,9 @@ class _Pick:
             entry = cts.setdefault(source[0], [None] * len(outputs))
             entry[index] = ct
 
+    def push(self, node: Node, tangents: Sequence[Any], graph: bool) -> Any:
+        return tangents[0][node[4][0]]
+
 
 PICK = _Pick()
 

@@ -68,6 +68,21 @@ def reach(roots: Iterable[Node | None]) -> list[Node]:
     return nodes
 
 
+def reach_newer(roots: Iterable[Node | None], since: int) -> list[Node]:
+    """The nodes newer than number `since` that `roots` depend on, oldest first."""
+    seen: set[int] = set()
+    nodes: list[Node] = []
+    todo = list(roots)
+    while todo:
+        node = todo.pop()
+        if node is not None and node[0] > since and node[0] not in seen:
+            seen.add(node[0])
+            nodes.append(node)
+            todo += node[2]
+    nodes.sort(key=_by_number)
+    return nodes
+
+
 def is_freed(node: Node) -> bool:
     """Whether a walk has emptied this node: its parents and residuals are gone."""
     return node[PARENTS] is None

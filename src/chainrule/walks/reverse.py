@@ -16,7 +16,7 @@ from chainrule import modes
 from chainrule.backends.memory import hold_peak
 from chainrule.backends.registry import is_numpy
 from chainrule.core.calls import fingerprints, raw, wrap
-from chainrule.core.graph import FINGERPRINT, Node, reach
+from chainrule.core.graph import FINGERPRINT, Node, reach, reach_newer
 from chainrule.core.template import bind
 from chainrule.errors import DTypeError, FreedGraphError, RuleError, StaleGraphError, explain
 from chainrule.ops.creation import full_like
@@ -41,7 +41,7 @@ def reverse(
     if live is not None:
         nodes = [node for node in nodes if node[0] in live]
     if modes.unusual:
-        _verify_fingerprints(nodes)
+        verify_fingerprints(nodes)
     cts: dict[int, Any] = {}
     for node, ct in roots:
         key = node[0]
@@ -49,12 +49,35 @@ def reverse(
     return _sweep(nodes, cts, graph, live, wanted or set(), free)
 
 
+def reverse_newer(
+    roots: Sequence[tuple[Node, Any]], graph: bool, since: int, wanted: set[int] | None = None, careful: bool = False
+) -> dict[int, Any]:
+    """The walk over nodes newer than number `since` only: the cotangents, by number, that arrive at older nodes.
+
+    `wanted`: those of these alone.  `careful`: look at every entry from the start, as behind a hidden NaN.
+    """
+    nodes = reach_newer([node for node, _ in roots], since)
+    live = None if wanted is None else _leading_to(wanted, nodes)
+    if live is not None:
+        nodes = [node for node in nodes if node[0] in live]
+    cts: dict[int, Any] = {}
+    for node, ct in roots:
+        send(cts, node[0], ct)
+    _sweep(nodes, cts, graph, live, set(), False, careful)
+    return cts if wanted is None else {number: cts[number] for number in wanted if number in cts}
+
+
 def _sweep(
-    nodes: list[Node], cts: dict[int, Any], graph: bool, live: set[int] | None, wanted: set[int], free: bool
+    nodes: list[Node],
+    cts: dict[int, Any],
+    graph: bool,
+    live: set[int] | None,
+    wanted: set[int],
+    free: bool,
+    careful: bool = False,
 ) -> Found:
     found: Found = []
-    careful = False
-    plain = live is None
+    plain = live is None and not careful
     hold_peak()
     take = cts.pop
     with np.errstate(all="ignore", invalid="raise"):
@@ -188,7 +211,8 @@ def send_fitted(cts: dict[int, Any], parent: Node, g: Any) -> None:
     send(cts, parent[0], g)
 
 
-def _verify_fingerprints(nodes: list[Node]) -> None:
+def verify_fingerprints(nodes: list[Node]) -> None:
+    """Debug mode: refuse a graph in which a recorded array has changed."""
     for node in nodes:
         if len(node) > FINGERPRINT and fingerprints(node[3]) != node[FINGERPRINT]:
             changed = [k for k, (a, b) in enumerate(zip(fingerprints(node[3]), node[FINGERPRINT], strict=True)) if a != b]
