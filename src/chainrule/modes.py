@@ -11,6 +11,9 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
 
 unusual = 0
 paused = 0
@@ -111,3 +114,18 @@ a copy before writing into `.data`
     finally:
         _debug.reset(token)
         add_unusual(-1)
+
+
+_default_dtype: Any = np.dtype(np.float64)
+
+
+def default_dtype() -> Any:
+    """The dtype of creation functions and layers."""
+    return _default_dtype
+
+
+def set_default_dtype(dtype: Any) -> Any:
+    """Set it and give back the one before."""
+    global _default_dtype
+    before, _default_dtype = _default_dtype, dtype
+    return before

@@ -47,7 +47,7 @@ def make(primitive, forward, rules, general, constant, failed, share):
             return t
         if {no_tensors}:
             try: return forward({inputs}{more})
-            except (ValueError, TypeError, IndexError) as error: raise failed(primitive, ({inputs},), ({parameters}), error) from None
+            except (ValueError, TypeError, IndexError, AttributeError): return general(primitive, ({inputs},), ({parameters}))
         {lift}
 """
 _PULL = """
