@@ -109,7 +109,7 @@ def grain(arrays: Arrays) -> float:
 
 def directional(f: Function, xs: Arrays, ts: Arrays) -> tuple[Arrays, float]:
     """The derivative of `f` along `ts` by central differences of fourth order, and how well it is known."""
-    eps = grain(f(*xs))
+    eps = grain([*f(*xs), *xs])
     step = 0.2 * eps**0.2  # where truncation and rounding are about equal
 
     def at(k: float) -> Arrays:
