@@ -21,7 +21,7 @@ def _attention(lib: Any, q: Any, k: Any, v: Any) -> Any:
 
 
 def _softmax(lib: Any, x: Any) -> Any:
-    return lib.softmax(x, -1)
+    return lib.softmax(x, axis=-1)
 
 
 def _layer_norm(lib: Any, x: Any, g: Any, b: Any) -> Any:
@@ -60,7 +60,7 @@ EXPRESSIONS: list[tuple[str, Function, Shapes]] = [
     ("where", lambda lib, x, y: lib.where(x > y, x * y, x - y), ((4, 3), (3,))),
     ("sums", lambda lib, x: x.sum(0) * x.sum(), ((4, 3),)),
     ("softmax", _softmax, ((4, 3),)),
-    ("logsumexp", lambda lib, x: lib.logsumexp(x, -1), ((4, 3),)),
+    ("logsumexp", lambda lib, x: lib.logsumexp(x, axis=-1), ((4, 3),)),
     ("matrix times matrix", lambda lib, x, y: x @ y, ((4, 3), (3, 5))),
     ("matrix times vector", lambda lib, x, y: x @ y, ((4, 3), (3,))),
     ("batches of matrices", lambda lib, x, y: x @ y, ((2, 1, 4, 3), (5, 3, 2))),
@@ -108,7 +108,7 @@ def _hessian(f: Function) -> tuple[Any, Any]:
 
 HESSIANS: list[tuple[str, Function]] = [
     ("sum tanh(x) x[0]", lambda lib, x: (lib.tanh(x) * x[0]).sum()),
-    ("logsumexp", lambda lib, x: lib.logsumexp(x, -1)),
+    ("logsumexp", lambda lib, x: lib.logsumexp(x, axis=-1)),
     ("sum exp(x) sin(x)", lambda lib, x: (lib.exp(x) * lib.sin(x)).sum()),
     ("(x·x)²", lambda lib, x: (x @ x) ** 2),
 ]

@@ -107,11 +107,11 @@ def checks() -> Iterator[Check]:
     """All checks of the suite."""
     for name, (low, high) in UNARY.items():
         xs = _draw(1, (2, 3), low=low, high=high)
-        yield Check(name, lambda f=getattr(cr, name), xs=xs: _compare(f, xs), 1e-8)
+        yield Check(name, lambda name=name, xs=xs: _compare(getattr(cr, name), xs), 1e-8)
     for name, f in BINARY.items():
         for a, b in SHAPES:
-            yield Check(f"{name} {a} {b}", lambda f=f, xs=_draw(2, a, b): _compare(f, xs), 1e-8)
+            yield Check(f"{name} {a} {b}", lambda f=f, a=a, b=b: _compare(f, _draw(2, a, b)), 1e-8)
     for a, b in MATRICES:
-        yield Check(f"matmul {a} {b}", lambda xs=_draw(3, a, b): _compare(lambda x, y: x @ y, xs), 1e-8)
+        yield Check(f"matmul {a} {b}", lambda a=a, b=b: _compare(lambda x, y: x @ y, _draw(3, a, b)), 1e-8)
     for name, f in ONE.items():
         yield Check(name, lambda f=f: _compare(f, _draw(4, (2, 3, 4))), 1e-8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def _least_squares() -> dict[str, Any]:
     at = cr.tensor(solution, requires_grad=True)
     ((a @ at - b) ** 2).sum().backward()
     residual = float(((a @ solution - b) ** 2).sum())
-    rises = sum(later > earlier * (1 + 1e-14) for earlier, later in zip(losses, losses[1:], strict=False))
+    rises = sum(later > earlier * (1 + 1e-14) for earlier, later in pairwise(losses))
     return {
         "w": w.data,
         "solution": solution,
@@ -76,7 +77,7 @@ def moons(count: int = 60) -> tuple[Any, Any]:
 
 def _start(sizes: tuple[int, ...]) -> Arrays:
     rng = np.random.default_rng(11)
-    shapes = list(zip(sizes[:-1], sizes[1:], strict=True))
+    shapes = list(pairwise(sizes))
     return [a for i, o in shapes for a in (rng.uniform(-1.0, 1.0, (i, o)), rng.uniform(-0.1, 0.1, o))]
 
 
@@ -120,8 +121,8 @@ def _network(dtype: str) -> tuple[list[float], list[float], Arrays, Arrays]:
         loss.backward()
         losses.append(loss.item())
         with cr.no_grad():
-            for p in ours:
-                p -= rate * p.grad
+            for k, p in enumerate(ours):
+                ours[k] -= rate * p.grad
                 p.grad = None
         value, gradients = _hinge_by_hand(hand, x, y)
         expected.append(float(value))
