@@ -150,7 +150,7 @@ def primitive(
         p.pull = lambda node, parents, ct, graph, cts: calls.pull(p, node, parents, ct, graph, cts)
     else:
         p.keeps = _keeps(p)
-        make = template(p.inputs, p.parameters, p.reads, p.keeps, is_view)
+        make = template(p.inputs, p.parameters, p.reads, p.keeps, is_view, family.push == "rule")
         p.call, p.pull = make(p, p.forward, p.rules, calls.general, calls.constant, calls.failed, share)
     p.call.__name__ = p.call.__qualname__ = name
     p.call.primitive = p  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]

@@ -41,7 +41,7 @@ def make(primitive, forward, rules, general, constant, failed, share):
             t = new(Tensor); t.grad = None; t.data = out
             if {no_node}: t.node = None
             else:
-                t.node = [next_number(), primitive, ({nodes},), ({kept}), ({parameters}), out.shape, out.dtype]
+                t.node = [next_number(), primitive, ({nodes},), ({kept}), ({parameters}), {type}]
                 {mark_kept}
             {share}
             return t
@@ -64,17 +64,23 @@ _PULL = """
     return call, pull
 """
 _LINE = "\n" + " " * 16
+_FIT = """
+            if {unfit}: g_{a} = fit(g_{a}, n_{a})"""
 _SEND = """
-        if n_{a} is not None:
-            if g_{a}.shape != n_{a}[5] or g_{a}.dtype is not n_{a}[6]: g_{a} = fit(g_{a}, n_{a})
+        if n_{a} is not None:{fit}
             key = n_{a}[0]
             try: cts[key] = cts[key] + g_{a} if key in cts else g_{a}
             except FloatingPointError: send(cts, key, g_{a})"""
+# A diagonal rule gives a cotangent of the output's shape and dtype, so two nodes tell whether it fits; the array of one
+# input need not be asked at all.
+_UNFIT = "g_{a}.shape != n_{a}[5] or g_{a}.dtype is not n_{a}[6]"
+_UNFIT_DIAGONAL = "node[5] != n_{a}[5] or node[6] is not n_{a}[6]"
 
 
 @cache
 def template(
-    inputs: tuple[str, ...], parameters: tuple[str, ...], reads: tuple[Any, ...], keeps: tuple[str, ...], is_view: bool
+    inputs: tuple[str, ...], parameters: tuple[str, ...], reads: tuple[Any, ...], keeps: tuple[str, ...], is_view: bool,
+    diagonal: bool,
 ) -> Any:
     """`make(primitive, forward, rules, ...) -> (call, pull)` for one pattern: what each rule reads, None for no rule."""
     live = [(a, read) for a, read in zip(inputs, reads, strict=True) if read is not None]
@@ -82,6 +88,8 @@ def template(
     def each(form: str, names: Any = inputs, between: str = ", ") -> str:
         return between.join(form.format(a=a) for a in names)
 
+    unary = diagonal and len(inputs) == 1
+    unfit = "" if unary else _UNFIT_DIAGONAL if diagonal else _UNFIT
     call = _CALL.format(
         rule_names=each("rule_{a}"),
         arguments=", ".join(inputs + parameters),
@@ -94,6 +102,7 @@ def template(
         datas=each("d_{a}"),
         no_node=each("n_{a} is None", between=" and ") + " or modes.paused and modes.is_paused()" if live else "True",
         nodes=each("n_{a}"),
+        type="n_{0}[5], n_{0}[6]".format(inputs[0]) if unary else "out.shape, out.dtype",
         kept="".join(_keep(name, inputs, reads) + ", " for name in keeps),
         # A constant whose memory the graph keeps moves to fresh memory when it is written; see graph.before_write.
         mark_kept=_LINE.join(f"if n_{a} is None: {a}.shared = True" for a in inputs if a in keeps and len(inputs) > 1),
@@ -115,7 +124,7 @@ def template(
         )
         or "pass",
         all_cotangents=", ".join(f"g_{a}" if read is not None else "_" for a, read in zip(inputs, reads, strict=True)),
-        send=each(_SEND, [a for a, _ in live], ""),
+        send="".join(_SEND.format(a=a, fit=_FIT.format(a=a, unfit=unfit.format(a=a)) if unfit else "") for a, _ in live),
     )
     made: list[Any] = []
 

@@ -13,10 +13,15 @@ from chainrule.errors import ArgumentError, DTypeError, ShapeError, explain
 from chainrule.types import Shape
 
 
+ALL_AXES = tuple(tuple(range(ndim)) for ndim in range(65))  # NumPy arrays have at most 64 axes
+
+
 def shape_of(x: Any) -> Shape:
     """The shape of anything that an operation takes."""
-    shape = getattr(x, "shape", None)
-    return np.shape(x) if shape is None else shape
+    try:
+        return x.shape
+    except AttributeError:
+        return np.shape(x)
 
 
 def one_axis(operation: str, axis: Any, ndim: int) -> int:
@@ -39,7 +44,7 @@ def some_axes(operation: str, axis: Any, ndim: int) -> tuple[int, ...]:
     **Raises** ArgumentError for an axis that is not there or is named twice.
     """
     if axis is None:
-        return tuple(range(ndim))
+        return ALL_AXES[ndim]
     axes = tuple(one_axis(operation, a, ndim) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))  # pyright: ignore[reportUnknownVariableType]
     if len(set(axes)) != len(axes):
         raise ArgumentError(explain(operation, f"an axis is named twice in {axis!r}"))

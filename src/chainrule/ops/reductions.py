@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.core.primitive import primitive
-from chainrule.ops.arguments import real_dtype, shape_of, some_axes
+from chainrule.ops.arguments import ALL_AXES, real_dtype, shape_of, some_axes
 from chainrule.ops.families import LINEAR, REDUCTION
 from chainrule.ops.views import astype, reshape_to, spread_to
 from chainrule.types import Shape
@@ -107,6 +107,8 @@ def sum(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) 
     """
     if dtype is not None:
         x = astype(x, real_dtype("sum", dtype))
+    if axis is None:
+        return reduce_sum(x, ALL_AXES[len(shape_of(x))], bool(keepdims))
     return reduce_sum(x, some_axes("sum", axis, len(shape_of(x))), bool(keepdims))
 
 
