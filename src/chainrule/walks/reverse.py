@@ -142,7 +142,7 @@ def guarded(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool) ->
             if parent is None or rule is None:
                 out.append(None)
                 continue
-            g = rule(ct, **{name: index if name == "index" else named[name] for name in read})
+            g = rule(ct, **{name: index if name == "index" and primitive.variadic else named[name] for name in read})
             if read and not primitive.multiple:
                 g = _mask(g, primitive.family.silent(raw(ct), dict(zip(primitive.parameters, node[4], strict=True))))
             out.append(g)
