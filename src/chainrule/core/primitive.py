@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypedDict
 
 import numpy as np
@@ -165,7 +166,7 @@ def primitive(
     """
     p = Primitive(name, family, rules, inputs, parameters)
     p.forward = forward or getattr(np, name)
-    p.standard = standard or (lambda xp, *operands: getattr(xp, name)(*operands))
+    p.standard = standard or _namesake(name)
     p.shape_rule = shape_rule or family.shape_rule
     p.dtype_rule = dtype_rule
     p.expected = expected
@@ -177,7 +178,7 @@ def primitive(
     if p.variadic or multiple or not listed:
         p.keeps = _keeps(p)
         p.call = lambda *of: calls.general(p, of[0] if p.variadic else of[: len(p.inputs)], of[len(p.inputs) :])
-        p.pull = lambda node, parents, ct, graph, cts: calls.pull(p, node, parents, ct, graph, cts)
+        p.pull = partial(calls.pull, p)
     else:
         p.keeps = _keeps(p)
         make = template(p.inputs, p.parameters, p.reads, p.keeps, is_view, family.push == "rule")
@@ -188,6 +189,15 @@ def primitive(
     if listed:
         PRIMITIVES[name] = p
     return p.call
+
+
+def _namesake(name: str) -> Function:
+    """The array API's function of the same name."""
+
+    def standard(xp: Any, *operands: Any) -> Any:
+        return getattr(xp, name)(*operands)
+
+    return standard
 
 
 def _keeps(p: Primitive) -> tuple[str, ...]:

@@ -25,7 +25,8 @@ _late: dict[str, Any] = {
 
 def bind(**names: Any) -> None:
     """Give generated code what lives on higher floors: the class `Tensor`, and what the reverse walk does when a
-    rule divides zero by zero (`guarded`), a cotangent does not fit (`fit`) or a sum is not defined (`send`)."""
+    rule divides zero by zero (`guarded`), a cotangent does not fit (`fit`) or a sum is not defined (`send`).
+    """
     _late.update(names)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from operator import index
 from typing import Any
@@ -12,7 +11,6 @@ import numpy as np
 from chainrule.core.calls import lift
 from chainrule.errors import ArgumentError, DTypeError, ShapeError, dtype_name, explain
 from chainrule.types import Shape
-
 
 ALL_AXES = tuple(tuple(range(ndim)) for ndim in range(65))  # NumPy arrays have at most 64 axes
 
@@ -91,7 +89,7 @@ def as_shape(operation: str, shape: Any, unknown: bool = False) -> Shape:
 
     **Raises** ArgumentError for anything else, negative lengths included.
     """
-    entries: Sequence[Any] = shape if isinstance(shape, (tuple, list)) else (shape,)
+    entries: Any = [shape] if not isinstance(shape, (tuple, list)) else shape
     try:
         wanted = tuple(map(index, entries))
     except TypeError as error:

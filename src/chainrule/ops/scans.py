@@ -216,7 +216,7 @@ def cumulative_prod(x: Any, *, axis: Any = None, dtype: Any = None, include_init
     return stages if include_initial else part(stages, where, 1, x.shape[where] + 1)
 
 
-def argsort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:  # noqa: ARG001 - always stable
+def argsort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """The positions of the entries along `axis` in the order of their values; equal ones keep theirs.
 
     **Shapes** `x f[..., n] -> i64[..., n]`.  It gets no gradient.
@@ -229,7 +229,7 @@ def argsort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = 
     return order_of(x, one_axis("argsort", axis, len(x.shape)), bool(descending))
 
 
-def sort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:  # noqa: ARG001 - always stable
+def sort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """The entries along `axis` in the order of their values.
 
     **Shapes** `x f[..., n] -> f[..., n]`.  **Derivative** each cotangent goes to where its entry stood.

@@ -17,7 +17,10 @@ from chainrule.types import Shape
 
 
 def _draw(shape: Shape, *parameters: tuple[Any, ...]) -> Any:
-    return lambda rng: [((rng.normal(size=shape),), p) for p in parameters]
+    def samples(rng: np.random.Generator) -> list[Any]:
+        return [((rng.normal(size=shape),), p) for p in parameters]
+
+    return samples
 
 
 def _unbroadcast(ct: Any, x_type: Any) -> Any:
@@ -161,7 +164,7 @@ def expand_dims(x: Any, axis: Any = 0) -> Any:
     (1, 3, 1)
     """
     shape = list(shape_of(x))
-    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    count = len(axis) if isinstance(axis, (tuple, list)) else 1  # pyright: ignore[reportUnknownArgumentType]
     for k in some_axes("expand_dims", axis, len(shape) + count):
         shape.insert(k, 1)
     return reshape_to(x, tuple(shape))

@@ -113,7 +113,7 @@ def _step(node: Node, ct: Any, graph: bool, cts: dict[int, Any], live: set[int] 
         node[1].pull(node, parents, ct, graph, cts)
         return
     for parent, g in zip(parents, guarded(node, parents, ct, graph), strict=True):
-        if g is not None:
+        if parent is not None and g is not None:
             send_fitted(cts, parent, g)
 
 
@@ -229,7 +229,8 @@ def verify_fingerprints(nodes: list[Node]) -> None:
 
 def slope_of(y: Any, x: Any) -> Any:
     """The derivative of the tensor y by the tensor x of the same shape, entry by entry and raw; None where y does not
-    depend on x.  For y whose entries hang on their own entry of x only."""
+    depend on x.  For y whose entries hang on their own entry of x only.
+    """
     if y.node is None or x.node is None:
         return None
     try:
