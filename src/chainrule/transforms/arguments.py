@@ -213,7 +213,8 @@ def lifted(value: Any, graph: bool) -> Any:
 def of_kind(value: Any, like: Any, owned: set[int]) -> Any:
     """`value` as the kind of `like`, in memory of its own; as a tensor wherever it wants a gradient."""
     data = raw(value)
-    if isinstance(data, np.ndarray) and (data.base is not None or not data.flags.writeable or id(data) in owned):  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+    looks = isinstance(data, np.ndarray) and (data.base is not None or not data.flags.writeable)
+    if looks or (id(data) in owned and not isinstance(data, np.generic)):  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
         data = own_copy(data)
     owned.add(id(data))
     if is_tensor(value) and value.node is not None:
