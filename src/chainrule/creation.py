@@ -11,12 +11,7 @@ import numpy as np
 from chainrule import modes
 from chainrule.core.calls import is_tensor, raw, wrap
 from chainrule.errors import ArgumentError, DTypeError, explain
-from chainrule.ops import views
-
-try:  # being built
-    from chainrule.ops import joining
-except ImportError:
-    joining = views
+from chainrule.ops import joining, views
 from chainrule.ops.arguments import as_shape, real_dtype
 from chainrule.tensor import Tensor
 

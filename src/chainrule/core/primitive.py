@@ -18,8 +18,18 @@ from chainrule.core.graph import Node, share
 from chainrule.core.template import template
 from chainrule.errors import RuleError
 
-Rule = Callable[..., Any]
-Sample = tuple[tuple[Any, ...], tuple[Any, ...]]
+Rule = (
+    Callable[[Any], Any]
+    | Callable[[Any, Any], Any]
+    | Callable[[Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any, Any, Any, Any], Any]
+)
+"""One arm per number of parameters, so that a type checker knows a lambda's parameters for what they are: Any."""
+Sample = tuple[Sequence[Any], tuple[Any, ...]]
 """Arrays and parameters on which the generic test suite tries a record."""
 
 PRIMITIVES: dict[str, Primitive] = {}
@@ -111,10 +121,10 @@ def primitive(
     *,
     inputs: str = "x",
     parameters: str = "",
-    forward: Callable[..., Any] | None = None,
-    standard: Callable[..., Any] | None = None,
-    shape_rule: Callable[..., Any] | None = None,
-    dtype_rule: Callable[..., Any] | None = None,
+    forward: Rule | None = None,
+    standard: Rule | None = None,
+    shape_rule: Rule | None = None,
+    dtype_rule: Rule | None = None,
     expected: Callable[..., str] | None = None,
     domain: Sequence[Any] = (),
     samples: Callable[[np.random.Generator], Iterable[Sample]] | None = None,

@@ -192,7 +192,8 @@ def _verify_fingerprints(nodes: list[Node]) -> None:
 
 def slope_of(y: Any, x: Any) -> Any:
     """The derivative of the tensor y by the tensor x of the same shape, entry by entry and raw; None where y does not
-    depend on x.  For y whose entries hang on their own entry of x only."""
+    depend on x.  For y whose entries hang on their own entry of x only.
+    """
     if y.node is None or x.node is None:
         return None
     try:
