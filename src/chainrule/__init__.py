@@ -63,5 +63,16 @@ from chainrule.ops.views import reshape as reshape
 from chainrule.ops.views import squeeze as squeeze
 from chainrule.tensor import Tensor as Tensor
 from chainrule.tensor import gradients as gradients
+from chainrule.transforms import checkpoint as checkpoint
+from chainrule.transforms import grad as grad
+from chainrule.transforms import hessian as hessian
+from chainrule.transforms import hvp as hvp
+from chainrule.transforms import jacobian as jacobian
+from chainrule.transforms import jvp as jvp
+from chainrule.transforms import linearize as linearize
+from chainrule.transforms import operation as operation
+from chainrule.transforms import stop_gradient as stop_gradient
+from chainrule.transforms import value_and_grad as value_and_grad
+from chainrule.transforms import vjp as vjp
 
 __version__ = "0.1.0"

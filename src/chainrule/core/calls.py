@@ -7,7 +7,6 @@ traces, debug mode, subclasses, operations with any number of inputs or outputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import copysign
 from typing import Any
 from zlib import crc32
 
@@ -58,8 +57,8 @@ def constant(value: Any, beside: Any) -> Any:
     """
     if type(value) in NUMBER:
         dtype = beside.data.dtype
-        # -0.0 equals 0.0 as a key, so the sign belongs to it
-        key = (value, type(value), copysign(1.0, value), dtype) if type(value) is float else (value, type(value), dtype)
+        # 1, 1.0 and True are one key, and so are 0.0 and -0.0: the type and the sign belong to it
+        key = (value, type(value), dtype) if value else (repr(value), dtype)
         made = _constants.get(key)
         if made is None:
             if len(_constants) > 4096:
@@ -201,6 +200,9 @@ class _Pick:
             index, outputs = node[4]
             entry = cts.setdefault(source[0], [None] * len(outputs))
             entry[index] = ct
+
+    def push(self, node: Node, tangents: Sequence[Any], graph: bool) -> Any:
+        return tangents[0][node[4][0]]
 
 
 PICK = _Pick()

@@ -95,10 +95,10 @@ def as_shape(operation: str, shape: Any, unknown: bool = False) -> Shape:
     **Raises** ArgumentError for anything else, negative lengths included.
     """
     try:
-        wanted = tuple(index(n) for n in several(shape))
+        wanted = tuple(map(index, several(shape)))
     except TypeError as error:
         raise ArgumentError(explain(operation, f"{shape!r} is no shape")) from error
-    if any(n < (-1 if unknown else 0) for n in wanted):
+    if wanted and min(wanted) < (-1 if unknown else 0):
         raise ArgumentError(explain(operation, f"negative length in the shape {shape!r}"))
     return wanted
 
