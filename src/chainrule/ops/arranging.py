@@ -32,6 +32,8 @@ def _diagonal_shape(x: Any, offset: int) -> Shape:
 
 
 def _on_diagonal(x: Any, size: Shape, offset: int) -> Any:
+    if x.shape[-1] != _diagonal_length(size[0], size[1], offset):
+        raise ValueError("the entries do not fill the diagonal")
     out = np.zeros((*x.shape[:-1], *size), x.dtype)
     places = np.arange(int(x.shape[-1]))
     out[..., places + max(-offset, 0), places + max(offset, 0)] = x
@@ -92,7 +94,7 @@ upper = primitive(
     hides=True,
 )
 diagonal_of = primitive(
-    "diagonal",
+    "matrix_diagonal",
     LINEAR,
     [lambda ct, x_type, offset: on_diagonal(ct, x_type.shape[-2:], offset)],
     parameters="offset",

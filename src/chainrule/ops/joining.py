@@ -58,6 +58,8 @@ def _stack_back(cts: Sequence[Any], x_type: Any, axis: int) -> Any:
 
 def _pieces(x: Any, axis: int, cuts: tuple[int, ...]) -> tuple[Any, ...]:
     """Copies: there are no views between tensors."""
+    if cuts[-1] != x.shape[axis]:
+        raise ValueError("the pieces do not fill the axis")
     return tuple(np.array(x[along(axis, slice(start, stop))]) for start, stop in pairwise(cuts))
 
 
