@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from chainrule.core.graph import Node, share
 from chainrule.core.template import template
 from chainrule.errors import RuleError
 
+# A union over arities, from which a type checker infers the parameters of a lambda.
 Rule = (
     Callable[[Any], Any]
     | Callable[[Any, Any], Any]
@@ -26,11 +27,27 @@ Rule = (
     | Callable[[Any, Any, Any, Any, Any], Any]
     | Callable[[Any, Any, Any, Any, Any, Any], Any]
     | Callable[[Any, Any, Any, Any, Any, Any, Any], Any]
-    | Callable[[Any, Any, Any, Any, Any, Any, Any, Any], Any]
 )
-"""One arm per number of parameters, so that a type checker knows a lambda's parameters for what they are: Any."""
+Function = Rule
 Sample = tuple[Sequence[Any], tuple[Any, ...]]
 """Arrays and parameters on which the generic test suite tries a record."""
+
+
+class Options(TypedDict, total=False):
+    """What a record may state besides its rules; see `primitive`."""
+
+    doc: str
+    parameters: str
+    forward: Function
+    standard: Function
+    shape_rule: Function
+    dtype_rule: Function
+    expected: Callable[..., Any]
+    samples: Callable[[np.random.Generator], Iterable[Sample]]
+    is_view: bool
+    hides: bool
+    multiple: bool
+
 
 PRIMITIVES: dict[str, Primitive] = {}
 """Every record by name, for the test suite, the protocols of NumPy, and whoever counts."""
@@ -119,12 +136,13 @@ def primitive(
     family: Family,
     rules: Sequence[Rule | None],
     *,
+    doc: str = "",
     inputs: str = "x",
     parameters: str = "",
-    forward: Rule | None = None,
-    standard: Rule | None = None,
-    shape_rule: Rule | None = None,
-    dtype_rule: Rule | None = None,
+    forward: Function | None = None,
+    standard: Function | None = None,
+    shape_rule: Function | None = None,
+    dtype_rule: Function | None = None,
     expected: Callable[..., str] | None = None,
     domain: Sequence[Any] = (),
     samples: Callable[[np.random.Generator], Iterable[Sample]] | None = None,
@@ -135,7 +153,7 @@ def primitive(
 ) -> Callable[..., Any]:
     """Declare an operation and return the function that performs it.
 
-    `forward`: NumPy, as fast as it goes (default: NumPy's function of that name).  `standard(xp, *arrays,
+    `doc`: the operation's meaning, a `·`, and its derivative.  `forward`: NumPy, as fast as it goes (default: NumPy's function of that name).  `standard(xp, *arrays,
     *parameters)`: the same for every other library (default: the function of that name).  `rules`: one per input.
     `shape_rule` and `dtype_rule` map types and parameters to the result's (default: the family's; asked of NumPy).
     `expected(*operands, *parameters)`: words for a message.  `domain`: intervals that inputs are drawn from in tests;
@@ -166,6 +184,7 @@ def primitive(
         make = template(p.inputs, p.parameters, p.reads, p.keeps, is_view, family.push == "rule")
         p.call, p.pull = make(p, p.forward, p.rules, calls.general, calls.constant, calls.failed, share)
     p.call.__name__ = p.call.__qualname__ = name
+    p.call.__doc__ = _docstring(p, doc)
     p.call.primitive = p  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
     if listed:
         PRIMITIVES[name] = p
@@ -178,3 +197,11 @@ def _keeps(p: Primitive) -> tuple[str, ...]:
     foreign = {name for a, names in zip(p.inputs, p.reads, strict=True) for name in names or () if name != f"{a}_type"}
     types = [f"{a}_type" for a in p.inputs if f"{a}_type" in foreign]
     return (*(a for a in (*p.inputs, "out") if a in read), *types, *(["hidden"] if p.hides else []))
+
+
+def _docstring(p: Primitive, doc: str) -> str:
+    meaning, _, derivative = doc.partition(" · ")
+    arrays = ", ".join(f"{name} f[...]" for name in p.inputs)
+    shapes = f"**Shapes** `{arrays} -> f[...]`{', broadcast' if len(p.inputs) > 1 else ''}."
+    slope = f"  **Derivative** {derivative}." if derivative else ""
+    return f"{meaning or p.name}.\n\n{shapes}{slope}  **Raises** ShapeError, DTypeError."
