@@ -27,9 +27,10 @@ Rule = (
     | Callable[[Any, Any, Any, Any], Any]
     | Callable[[Any, Any, Any, Any, Any], Any]
     | Callable[[Any, Any, Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any, Any, Any], Any]
 )
 Function = Rule
-Sample = tuple[tuple[Any, ...], tuple[Any, ...]]
+Sample = tuple[Sequence[Any], tuple[Any, ...]]
 """Arrays and parameters on which the generic test suite tries a record."""
 
 
