@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -100,6 +99,14 @@ def enable_grad() -> Generator[None]:
         yield
     finally:
         _paused.reset(token)
+
+
+_nothing = nullcontext()
+
+
+def recording() -> AbstractContextManager[None]:
+    """`enable_grad` where something is paused, and nothing otherwise."""
+    return enable_grad() if paused else _nothing
 
 
 @contextmanager
