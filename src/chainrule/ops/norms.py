@@ -102,7 +102,7 @@ centred = primitive(
     forward=lambda x, axes: _centred(np, x, axes),
     standard=_centred,
     shape_rule=lambda x, axes: x.shape,
-    dtype_rule=lambda x, axes: (np.ones(1, x.dtype) / 1).dtype,
+    dtype_rule=lambda x, axes: x.dtype if x.dtype.kind in "fc" else np.dtype(np.float64),
     samples=lambda rng: [((rng.normal(size=(2, 3, 4)),), (axes,)) for axes in ((0, 1, 2), (1,))],
 )
 
