@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
+from functools import wraps
 from typing import Any
 
 import numpy as np

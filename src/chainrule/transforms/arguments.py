@@ -48,7 +48,8 @@ class Argument:
             remedy = "2.0 for 2, or `argnums` for another argument"
             raise DTypeError(explain(operation, fault, **{name: given}, remedy=remedy))
         self.tensors = [_variable(self.leaves[k]) for k in self.places]
-        self.value = self.with_leaves(self.tensors, self.leaves)
+        # The function may rebind what it gets, as `x += 1` does, so it gets tensors of its own.
+        self.value = self.with_leaves([wrap(x.data, x.node, type(x)) for x in self.tensors], self.leaves)
 
     def with_leaves(self, floating: Iterable[Any], others: Sequence[Any] | None = None) -> Any:
         """The tree with these values at the floating leaves, and `others`, or None, at the rest."""

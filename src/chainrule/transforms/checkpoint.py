@@ -95,7 +95,7 @@ def _again(node: Node) -> tuple[int, list[Any]]:
     since, leaves, _ = call.context.copy().run(call.run)
     known = {parent[0] for parent in node[2]}
     ys = [leaves[k] if k < len(leaves) and is_tensor(leaves[k]) else None for k in places]
-    if any(y is None for y in ys) or not {n[0] for n in _leant_on([y.node for y in ys if y], since)} <= known:
+    if any(y is None for y in ys) or not {n[0] for n in _leant_on([y.node for y in ys if y is not None], since)} <= known:
         fault = "the function leans on other tensors when it runs again"
         raise StaleGraphError(explain("checkpoint", fault, remedy="a function that depends on its arguments alone"))
     return since, ys
