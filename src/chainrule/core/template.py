@@ -7,14 +7,19 @@ twenty texts serve all primitives.  What generated code calls on higher floors i
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from chainrule import modes
 from chainrule.core.graph import next_number
 from chainrule.types import ArrayType
 
-_late: dict[str, Any] = {"modes": modes, "next_number": next_number, "new": object.__new__, "ArrayType": ArrayType}
+_late: dict[str, Any] = {
+    "modes": modes,
+    "next_number": next_number,
+    "new": object.__new__,
+    "array_type": partial(tuple.__new__, ArrayType),
+}
 """The globals of all generated code."""
 
 
@@ -79,7 +84,11 @@ _UNFIT_DIAGONAL = "node[5] != n_{a}[5] or node[6] is not n_{a}[6]"
 
 @cache
 def template(
-    inputs: tuple[str, ...], parameters: tuple[str, ...], reads: tuple[Any, ...], keeps: tuple[str, ...], is_view: bool,
+    inputs: tuple[str, ...],
+    parameters: tuple[str, ...],
+    reads: tuple[Any, ...],
+    keeps: tuple[str, ...],
+    is_view: bool,
     diagonal: bool,
 ) -> Any:
     """`make(primitive, forward, rules, ...) -> (call, pull)` for one pattern: what each rule reads, None for no rule."""
@@ -124,7 +133,9 @@ def template(
         )
         or "pass",
         all_cotangents=", ".join(f"g_{a}" if read is not None else "_" for a, read in zip(inputs, reads, strict=True)),
-        send="".join(_SEND.format(a=a, fit=_FIT.format(a=a, unfit=unfit.format(a=a)) if unfit else "") for a, _ in live),
+        send="".join(
+            _SEND.format(a=a, fit=_FIT.format(a=a, unfit=unfit.format(a=a)) if unfit else "") for a, _ in live
+        ),
     )
     made: list[Any] = []
 
@@ -144,7 +155,7 @@ def _keep(name: str, inputs: tuple[str, ...], reads: tuple[Any, ...]) -> str:
     if name == "hidden":
         return f"hides_nan({', '.join('d_' + a for a in inputs)})"
     if name.endswith("_type"):
-        return f"ArrayType(d_{name[:-5]}.shape, d_{name[:-5]}.dtype)"
+        return f"array_type((d_{name[:-5]}.shape, d_{name[:-5]}.dtype))"
     value = "out" if name == "out" else f"d_{name}"
     readers = [f"n_{a} is not None" for a, read in zip(inputs, reads, strict=True) if read is not None and name in read]
     return value if len(inputs) == 1 else f"{value} if {' or '.join(readers)} else None"
@@ -159,7 +170,7 @@ def _rewrap(name: str, inputs: tuple[str, ...]) -> str:
 def _value(name: str, a: str, parameters: tuple[str, ...]) -> str:
     """What a rule for input `a` gets for one of its parameters."""
     if name == a + "_type":
-        return f"ArrayType(n_{a}[5], n_{a}[6])"
+        return f"array_type((n_{a}[5], n_{a}[6]))"
     return name if name in parameters else f"r_{name}"
 
 

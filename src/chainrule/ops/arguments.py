@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import ArgumentError, DTypeError, ShapeError, explain
+from chainrule.core.calls import lift
+from chainrule.errors import ArgumentError, DTypeError, ShapeError, dtype_name, explain
 from chainrule.types import Shape
 
 
@@ -24,6 +25,21 @@ def shape_of(x: Any) -> Shape:
         return np.shape(x)
 
 
+def as_operand(x: Any) -> Any:
+    """x itself if it is an array or a tensor; numbers and lists become NumPy arrays."""
+    return x if hasattr(x, "dtype") else lift(x, None, copy=False)
+
+
+def as_floating(x: Any) -> Any:
+    """x, as float64 where it holds integers or truth values."""
+    x = as_operand(x)
+    if dtype_name(x.dtype)[0] in "fc":
+        return x
+    from chainrule.ops.views import cast
+
+    return cast(x, np.dtype(np.float64))
+
+
 def one_axis(operation: str, axis: Any, ndim: int) -> int:
     """One axis, counted from the front.
 
@@ -33,6 +49,8 @@ def one_axis(operation: str, axis: Any, ndim: int) -> int:
         number = index(axis)
     except TypeError as error:
         raise ArgumentError(explain(operation, f"axis {axis!r} is no integer")) from error
+    if ndim == 0:
+        raise ArgumentError(explain(operation, f"axis {number} of a 0-d array, which has no axes"))
     if not -ndim <= number < ndim:
         raise ArgumentError(explain(operation, f"axis {number} is out of range", expected=f"-{ndim} to {ndim - 1}"))
     return number % ndim
@@ -75,10 +93,10 @@ def as_shape(operation: str, shape: Any, unknown: bool = False) -> Shape:
     """
     entries: Sequence[Any] = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
-        wanted = tuple(index(n) for n in entries)
+        wanted = tuple(map(index, entries))
     except TypeError as error:
         raise ArgumentError(explain(operation, f"{shape!r} is no shape")) from error
-    if any(n < (-1 if unknown else 0) for n in wanted):
+    if wanted and min(wanted) < (-1 if unknown else 0):
         raise ArgumentError(explain(operation, f"negative length in the shape {shape!r}"))
     return wanted
 
