@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-unusual = 0
-paused = 0
-last_write = 0
+unusual: int = 0
+paused: int = 0
+last_write: int = 0
 """The newest sequence number at which chainrule wrote into a leaf; see `graph.write_in_place`."""
 
 _lock = threading.Lock()

@@ -17,7 +17,9 @@ def value(x):
 
 
 def test_gradient_is_the_difference_quotient():
-    assert np.vdot(cr.grad(sum_of(mixture))(X), V) == pytest.approx(difference(lambda x: value(x).sum(), X, V), rel=1e-8)
+    assert np.vdot(cr.grad(sum_of(mixture))(X), V) == pytest.approx(
+        difference(lambda x: value(x).sum(), X, V), rel=1e-8
+    )
 
 
 def test_jvp_is_the_difference_quotient():
@@ -103,11 +105,15 @@ def test_jacobian_of_wide_and_of_tall_functions():
     """One walk per entry of whatever is smaller, and the same numbers."""
     A = RNG.normal(size=(5, 3))
     x, y = RNG.normal(size=3), RNG.normal(size=5)
-    np.testing.assert_allclose(cr.jacobian(lambda x: cr.tanh(linalg.matmul(A, x)))(x), (1 - np.tanh(A @ x) ** 2)[:, None] * A)
+    np.testing.assert_allclose(
+        cr.jacobian(lambda x: cr.tanh(linalg.matmul(A, x)))(x), (1 - np.tanh(A @ x) ** 2)[:, None] * A
+    )
     np.testing.assert_allclose(
         cr.jacobian(lambda y: cr.tanh(linalg.matmul(y, A)))(y), (1 - np.tanh(y @ A) ** 2)[:, None] * A.T
     )
-    np.testing.assert_allclose(cr.jacobian(mixture)(X).reshape(6, 8) @ V.ravel(), difference(value, X, V).ravel(), atol=1e-7)
+    np.testing.assert_allclose(
+        cr.jacobian(mixture)(X).reshape(6, 8) @ V.ravel(), difference(value, X, V).ravel(), atol=1e-7
+    )
 
 
 def test_jacobian_shapes_are_those_of_y_then_x():
@@ -148,7 +154,9 @@ def test_torch_agrees():
     torch = peer("torch")
 
     def g(x):
-        return (torch.tanh(x @ torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(4, 3)) * torch.exp(x[:, :3])).sum()
+        return (
+            torch.tanh(x @ torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(4, 3)) * torch.exp(x[:, :3])
+        ).sum()
 
     def f(x):
         return reductions.sum(cr.tanh(linalg.matmul(x, np.linspace(-1, 1, 12).reshape(4, 3))) * cr.exp(x[:, :3]))
@@ -186,7 +194,9 @@ def test_scipy_takes_the_functions_as_they_stand(method):
         how["hessp"] = lambda x, v: cr.hvp(rosenbrock, x, v)
     if method == "trust-exact":
         how["hess"] = cr.hessian(rosenbrock)
-    found = optimize.minimize(cr.value_and_grad(rosenbrock), x0, jac=True, method=method, tol=1e-8, options={"maxiter": 2000}, **how)
+    found = optimize.minimize(
+        cr.value_and_grad(rosenbrock), x0, jac=True, method=method, tol=1e-8, options={"maxiter": 2000}, **how
+    )
     # from this start the function has a second, local minimum with x[0] near -1 (value about 3.99)
     assert np.max(np.abs(cr.grad(rosenbrock)(found.x))) < 1e-3
     assert np.all(np.linalg.eigvalsh(cr.hessian(rosenbrock)(found.x)) > 0)

@@ -86,7 +86,10 @@ def test_tangents_take_shape_and_dtype_of_the_value():
     assert t.dtype == np.float64
     t = tangent(lambda x: views.astype(x * 2.0, np.float32), np.ones(2), np.ones(2))
     assert t.dtype == np.float32
-    assert tangent(lambda x: views.astype(x, np.float64) * 2.0, np.ones(2, np.float32), np.ones(2, np.float32)).dtype == np.float64
+    assert (
+        tangent(lambda x: views.astype(x, np.float64) * 2.0, np.ones(2, np.float32), np.ones(2, np.float32)).dtype
+        == np.float64
+    )
 
 
 def test_integer_results_have_zero_tangents():

@@ -35,7 +35,8 @@ def test_in_every_mode_and_order():
     np.testing.assert_allclose(cr.hessian(total)(x), cr.hessian(exact)(x), rtol=1e-13)
     np.testing.assert_allclose(cr.jvp(total, (x,), (x,))[1], cr.jvp(exact, (x,), (x,))[1], rtol=1e-14)
     np.testing.assert_allclose(
-        cr.grad(lambda x: reductions.sum(cr.hvp(total, x, x)))(x), cr.grad(lambda x: reductions.sum(cr.hvp(exact, x, x)))(x)
+        cr.grad(lambda x: reductions.sum(cr.hvp(total, x, x)))(x),
+        cr.grad(lambda x: reductions.sum(cr.hvp(exact, x, x)))(x),
     )
 
 
@@ -158,7 +159,9 @@ def test_results_of_a_wrong_shape():
 
     x = cr.tensor(1.0, requires_grad=True)
     for run in (twice(x).backward, lambda: cr.grad(twice)(1.0), lambda: cr.jvp(twice, (1.0,), (1.0,))):
-        with pytest.raises(RuleError, match=r"twice: the rule for x gives another shape · given f64\[10\], expected x f64\[\]"):
+        with pytest.raises(
+            RuleError, match=r"twice: the rule for x gives another shape · given f64\[10\], expected x f64\[\]"
+        ):
             run()
     assert x.grad is None
     total = cr.operation(lambda ct: ct)(lambda x: x.sum())  # forgot to spread
@@ -205,7 +208,9 @@ def test_a_gradient_inside_a_rule_leaks_nothing(create_graph):
         for _ in range(3):
             x = cr.tensor(RNG.normal(size=100), requires_grad=True)
             y = reductions.sum(cube(x))
-            saved.append(weakref.ref(y.node[2][0][3][0]) if isinstance(y.node[2][0][3][0], np.ndarray) else weakref.ref(y))
+            saved.append(
+                weakref.ref(y.node[2][0][3][0]) if isinstance(y.node[2][0][3][0], np.ndarray) else weakref.ref(y)
+            )
             y.backward()
             np.testing.assert_allclose(x.grad, 3 * x.data**2, rtol=1e-12)
         del x, y

@@ -42,7 +42,10 @@ def test_deep_trees_need_no_recursion():
 
 
 def test_map_goes_by_the_first_tree():
-    assert tree.map(lambda a, b: (a, b), {"p": 1, "q": [2]}, {"q": [None], "p": [5, 6]}) == {"p": (1, [5, 6]), "q": [(2, None)]}
+    assert tree.map(lambda a, b: (a, b), {"p": 1, "q": [2]}, {"q": [None], "p": [5, 6]}) == {
+        "p": (1, [5, 6]),
+        "q": [(2, None)],
+    }
 
 
 @pytest.mark.parametrize(
