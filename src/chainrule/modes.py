@@ -50,7 +50,7 @@ def note_write(number: int) -> None:
         last_write = max(last_write, number)
 
 
-class no_grad:
+class no_grad:  # noqa: N801 - PyTorch's name, used like a function
     """Operations inside record nothing, and in-place operators write into the tensor's own memory.
 
     Per thread and context; also a decorator.  A class, since a generator would cost a microsecond more.

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.core.calls import raw
 from chainrule.core.primitive import primitive
-from chainrule.ops.families import GENERAL, LINEAR
+from chainrule.ops.families import LINEAR
 from chainrule.types import Shape
 
 

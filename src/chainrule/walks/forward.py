@@ -156,7 +156,7 @@ def _bilinear(node: Node, named: dict[str, Any], graph: bool) -> Push:
     primitive, parameters = node[1], node[4]
     if primitive.variadic or primitive.multiple or len(node[2]) != 2:
         return _transposed(node, named, graph)
-    x, y = (named[name] for name in primitive.inputs)
+    x, y = (named.get(name) for name in primitive.inputs)
     call = primitive.call
 
     def push(given: list[Any], careful: bool) -> Any:
