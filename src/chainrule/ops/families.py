@@ -68,6 +68,8 @@ def unary(name: str, rule: Rule | None, *, domain: Any = REAL, **how: Any) -> Ca
     return primitive(name, ELEMENTWISE, [rule], domain=(domain,), **how)
 
 
-def binary(name: str, rule_x: Rule | None, rule_y: Rule | None, *, domain: Any = None, **how: Any) -> Callable[..., Any]:
+def binary(
+    name: str, rule_x: Rule | None, rule_y: Rule | None, *, domain: Any = None, **how: Any
+) -> Callable[..., Any]:
     """An elementwise operation of two arrays that broadcast."""
     return primitive(name, ELEMENTWISE, [rule_x, rule_y], inputs="x y", domain=domain or (REAL, REAL), **how)
