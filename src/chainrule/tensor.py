@@ -1,66 +1,391 @@
-"""The tensor: an array that remembers how it was made."""
+"""The tensor: an array that remembers how it was made.
+
+`data` holds the numbers, `grad` what `backward` has accumulated, `node` the memory of the operation (`core.graph`).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
 
 import numpy as np
 
 from chainrule import modes
 from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import is_foreign, is_numpy
-from chainrule.core.calls import is_tensor, raw, wrap
-from chainrule.core.graph import before_write, leaf_node, share
+from chainrule.core.calls import is_tensor, lift, raw, weak, wrap
+from chainrule.core.graph import before_write, leaf_node, own_copy, share
 from chainrule.core.template import bind
-from chainrule.errors import ArgumentError, DTypeError, FreedGraphError, GraphError, LostGraphError, ShapeError, explain
-from chainrule.ops import elementwise, indexing, linalg, reductions, views
+from chainrule.errors import ArgumentError, DTypeError, GraphError, LostGraphError, ShapeError, explain
+from chainrule.interop import array_function, array_ufunc
+from chainrule.operators import Operators
+from chainrule.ops import indexing, joining
+from chainrule.ops.arguments import real_dtype
 from chainrule.ops.creation import full_like
+from chainrule.types import Array, Shape
 from chainrule.walks.reverse import reverse
 
 
-class Tensor:
+class Tensor(Operators):
+    """An array that remembers how it was made.  Make one with `chainrule.tensor`; operations make the others.
+
+    **Attributes** `data`: the array (NumPy's 0-d results are scalars); `grad`: None, or the accumulated gradient, an
+    array of the same shape and dtype; `requires_grad`: whether gradients are wanted, settable on leaves.
+
+    `==` compares entry by entry, `hash` is by identity.  Subclasses are welcome, but one subclass sends every call of
+    the process to the slow path, a few microseconds each.
+    """
+
     __slots__ = ("__weakref__", "data", "grad", "node", "shared")
+    data: Array
+    grad: Any
+    node: list[Any] | None
+    shared: bool
 
-    def __init__(self, data: Any, requires_grad: bool = False) -> None:
-        self.data = data
+    def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
+        plain = dtype is None and type(data) is np.ndarray and data.dtype.kind in "fiub"
+        self.data = data.copy() if plain else _fresh(data, dtype)
         self.grad = None
-        self.node = leaf_node(self) if requires_grad else None
+        self.node = None
+        if requires_grad:
+            self.requires_grad = True
 
-    shape = property(lambda self: self.data.shape)
-    dtype = property(lambda self: self.data.dtype)
-    ndim = property(lambda self: self.data.ndim)
+    def __init_subclass__(cls, **how: Any) -> None:
+        super().__init_subclass__(**how)
+        modes.add_unusual(1)  # the fast path knows this class alone
 
-    __add__ = elementwise.add
-    __sub__ = elementwise.subtract
-    __mul__ = elementwise.multiply
-    __truediv__ = elementwise.divide
-    __neg__ = elementwise.negative
-    __matmul__ = linalg.matmul
-    __pow__ = elementwise.pow
+    # ------------------------------------------------------------ what it is
+    @property
+    def shape(self) -> Shape:
+        """The lengths of the axes."""
+        return self.data.shape
 
-    def __radd__(self, other): return elementwise.add(other, self)
-    def __rsub__(self, other): return elementwise.subtract(other, self)
-    def __rmul__(self, other): return elementwise.multiply(other, self)
-    def __rtruediv__(self, other): return elementwise.divide(other, self)
+    @property
+    def dtype(self) -> Any:
+        """The type of the entries."""
+        return self.data.dtype
 
-    def sum(self, axis=None, keepdims=False): return reductions.reduce_sum(self, tuple(range(len(self.data.shape))), False) if axis is None else reductions.sum(self, axis=axis, keepdims=keepdims)
-    def reshape(self, *shape): return views.reshape(self, shape[0] if len(shape) == 1 else shape)
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.data.ndim
 
-    def backward(self):
-        node = self.node
-        owned = set()
-        found = reverse([(node, full_like(self.data, 1.0))], False, free=True)
-        for n, g in found:
-            t = n[3].tensor()
-            if t is None: continue
-            if t.grad is not None: t.grad = t.grad + g
-            else: t.grad = np.array(g) if id(g) in owned or not isinstance(g, np.ndarray) or g.base is not None else g
-            owned.add(id(g))
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return self.data.size
 
-    def __isub__(self, other):
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient is wanted: the property of having a node."""
+        return self.node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        if self.node is not None and self.node[1] is not None:
+            raise GraphError(explain("requires_grad", "only a leaf can be told", x=self, remedy="x.detach()"))
+        if not wanted:
+            self.node = None
+        elif self.node is None:
+            if getattr(self.dtype, "kind", "f") != "f":
+                raise DTypeError(
+                    explain("requires_grad", "only floating numbers have gradients", x=self, remedy="2.0 for 2")
+                )
+            if getattr(self, "shared", False):  # a leaf is written where it stands, so its memory is its own
+                self.data = own_copy(self.data)
+                self.shared = False
+            self.node = leaf_node(self)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operation made this tensor."""
+        return self.node is None or self.node[1] is None
+
+    # ------------------------------------------------------------ derivatives
+    def backward(self, cotangent: Any = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:
+        """Add the gradient of this tensor to `.grad` of every leaf that it depends on, and free the graph.
+
+        **Shapes** `cotangent f[shape]`, the upstream gradient; may be left out for one element.  `retain_graph` keeps
+        the graph for another pass and defaults to `create_graph`, which records the gradients themselves.
+        **Raises** LostGraphError, FreedGraphError, StaleGraphError, ShapeError; then no `.grad` was touched.
+
+        >>> import chainrule as cr
+        >>> x = cr.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> x.grad
+        array([2., 4.])
+        """
+        if self.node is None:
+            fault = "the tensor has no graph: nothing that it was computed from wants a gradient"
+            raise LostGraphError(explain("backward", fault, x=self, remedy="cr.tensor(..., requires_grad=True)"))
+        ct = _cotangent(self, cotangent)
+        owned = {id(ct)}
+        free = not (create_graph if retain_graph is None else retain_graph)
+        for node, g in reverse([(self.node, wrap(ct, None) if create_graph else ct)], create_graph, None, free):
+            leaf = node[3].tensor()
+            if leaf is not None and leaf.node is node:
+                if leaf.grad is not None:
+                    g = leaf.grad + g
+                if type(g) is not np.ndarray or g.base is not None or id(g) in owned or g.dtype is not node[6]:
+                    g = _own_gradient(g, node[6], owned)
+                leaf.grad = g
+                owned.add(id(g))
+
+    def detach(self) -> Self:
+        """The value as a tensor that wants no gradient; of a leaf, a copy, since a leaf may be written in place."""
+        result = wrap(self.data, None, type(self))
+        share(self, result)
+        return result
+
+    def numpy(self) -> Any:
+        """The value as a NumPy array that shares memory.
+
+        **Raises** GraphError if a gradient is wanted: `x.detach().numpy()` says that it is given up on purpose.
+        """
+        if self.node is not None:
+            fault = "a tensor that wants a gradient would silently lose it as an array"
+            remedy = "x.detach() first, or chainrule's own functions"
+            raise GraphError(explain("numpy", fault, x=self, remedy=remedy))
+        return np.asarray(self.data)
+
+    # ------------------------------------------------------------ as a Python object
+    def item(self) -> Any:
+        """The one element as a Python number."""
+        return self._one("item").item()
+
+    def tolist(self) -> Any:
+        """The entries as nested lists of Python numbers."""
+        return np.asarray(self.data).tolist()
+
+    def _one(self, asker: str) -> Any:
+        if isinstance(self.data, Abstract):
+            return self.data.__bool__()
+        if self.data.size != 1:
+            raise ShapeError(explain(asker, f"a tensor of {self.data.size} elements is no single number", x=self))
+        return np.asarray(self.data)
+
+    def __bool__(self) -> bool:
+        return bool(self._one("bool"))
+
+    def __float__(self) -> float:
+        return float(self._one("float").item())
+
+    def __int__(self) -> int:
+        return int(self._one("int").item())
+
+    def __index__(self) -> int:
+        if self.data.dtype.kind not in "iub" or self.data.ndim:
+            raise DTypeError(explain("index", "only an integer tensor without axes can index", x=self))
+        return int(self.data)
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return round(self.item(), ndigits)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ShapeError(explain("len", "a tensor without axes has no length", x=self))
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Self]:
+        if not self.shape:
+            raise ShapeError(explain("iteration", "a tensor without axes has no rows", x=self))
+        return iter(joining.unstack(self))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(np.any(np.asarray(self.data) == raw(value)))
+
+    def __repr__(self) -> str:
+        if not is_numpy(self.data):
+            return f"tensor({self.data!r}{', requires_grad=True' if self.requires_grad else ''})"
+        values = np.array2string(np.asarray(self.data), separator=", ", prefix="tensor(")
+        dtype = "" if self.dtype in (np.float64, np.int64, np.bool_) and self.size else f", dtype={self.dtype}"
+        return f"tensor({values}{dtype}{', requires_grad=True' if self.requires_grad else ''})"
+
+    def __copy__(self) -> Self:
+        return _rebuilt(type(self), own_copy(self.data), self.requires_grad and self.is_leaf, _copied(self.grad))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = memo[id(self)] = self.__copy__()
+        return made
+
+    def __reduce__(self) -> Any:
+        return _rebuilt, (type(self), np.asarray(self.data), self.requires_grad and self.is_leaf, _copied(self.grad))
+
+    # ------------------------------------------------------------ NumPy's protocols
+    __array_ufunc__ = array_ufunc
+    __array_function__ = array_function
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    # ------------------------------------------------------------ in place
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if self._is_rebound("[...] =", value):
+            self._rebind(indexing.setitem(self, value, index))
+        else:
+            before_write(self)
+            indexing.assign(self.data, raw(value), index)
+
+    def __iadd__(self, other: Any) -> Self:
+        return self._update("+=", other, self.__add__, operator.iadd)
+
+    def __isub__(self, other: Any) -> Self:
+        return self._update("-=", other, self.__sub__, operator.isub)
+
+    def __imul__(self, other: Any) -> Self:
+        return self._update("*=", other, self.__mul__, operator.imul)
+
+    def __itruediv__(self, other: Any) -> Self:
+        return self._update("/=", other, self.__truediv__, operator.itruediv)
+
+    def __ipow__(self, other: Any) -> Self:
+        return self._update("**=", other, self.__pow__, operator.ipow)
+
+    def __imatmul__(self, other: Any) -> Self:
+        return self._update("@=", other, self.__matmul__, operator.imatmul)
+
+    def __ifloordiv__(self, other: Any) -> Self:
+        return self._update("//=", other, self.__floordiv__, operator.ifloordiv)
+
+    def __imod__(self, other: Any) -> Self:
+        return self._update("%=", other, self.__mod__, operator.imod)
+
+    def _update(self, sign: str, other: Any, operation: Any, write: Any) -> Self:
+        """`self += other`: a new value under the old name while recording, otherwise a write into own memory."""
+        if self._is_rebound(sign, other):
+            self._rebind(operation(other), sign)
+            return self
         before_write(self)
-        self.data -= raw(other)
+        try:
+            self.data = write(self.data, other.data if isinstance(other, Tensor) else other)
+        except (TypeError, ValueError) as error:
+            kind = DTypeError if isinstance(error, TypeError) else ShapeError
+            raise kind(
+                explain(sign, str(error), x=self, y=other, remedy="x = x + y, which makes a new tensor")
+            ) from None
         return self
+
+    def _is_rebound(self, sign: str, other: Any) -> bool:
+        """Whether an in-place operator records a new value instead of writing."""
+        if modes.paused and modes.is_paused():
+            return False
+        node = self.node
+        if node is None and not (is_tensor(other) and other.node is not None):
+            return False
+        if node is not None and node[1] is None:
+            fault = "a leaf that wants a gradient would be overwritten while operations are recorded"
+            remedy = "`with cr.no_grad():` for an update, or `x = x + y` for a new tensor"
+            raise GraphError(explain(sign, fault, x=self, remedy=remedy))
+        return True
+
+    def _rebind(self, result: Self, sign: str = "") -> None:
+        if result.shape != self.shape:
+            raise ShapeError(explain(sign, f"the result f{list(result.shape)} does not fit into the tensor", x=self))
+        if result.dtype != self.dtype:
+            if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+                raise DTypeError(explain(sign, f"{result.dtype} does not fit into the tensor", x=self))
+            result = result.astype(self.dtype)
+        self.data, self.node, self.shared = result.data, result.node, getattr(result, "shared", False)
+
+
+def _fresh(data: Any, dtype: Any) -> Array:
+    """A new array of what a user gave."""
+    wanted = None if dtype is None else real_dtype("tensor", dtype)
+    if is_tensor(data):
+        data = data.numpy()
+    if isinstance(data, Abstract) or is_foreign(data):
+        return data
+    try:
+        array = np.array(data, wanted)
+    except (ValueError, TypeError) as error:
+        raise ArgumentError(explain("tensor", str(error), data=data)) from None
+    if array.dtype.kind not in "biufc":
+        raise DTypeError(explain("tensor", f"{array.dtype} is no dtype of numbers", data=data))
+    return array
+
+
+def _own_gradient(g: Any, dtype: Any, owned: set[int]) -> Any:
+    """A gradient that shares memory with nothing: what a rule passed on, or looks at other memory, is copied."""
+    if is_tensor(g):
+        shared = id(g.data) in owned
+        owned.add(id(g.data))
+        return wrap(own_copy(g.data), g.node) if shared else g
+    return np.array(g, dtype) if is_numpy(g) else g
+
+
+def _copied(grad: Any) -> Any:
+    return None if grad is None else own_copy(raw(grad))
+
+
+def _rebuilt(kind: type[Tensor], data: Any, requires_grad: bool, grad: Any) -> Any:
+    made = wrap(data, None, kind)
+    made.requires_grad = requires_grad
+    made.grad = grad
+    return made
+
+
+_ones: dict[Any, Any] = {}
+
+
+def _one_of(data: Array) -> Array:
+    """The cotangent of a number; never handed out as a gradient itself, so one for all walks."""
+    if not isinstance(data, np.generic):
+        return full_like(data, 1.0)
+    one = _ones.get(data.dtype)
+    if one is None:
+        one = _ones[data.dtype] = np.ones((), data.dtype)
+    return one
+
+
+def _cotangent(y: Tensor, cotangent: Any) -> Array:
+    """The cotangent that a walk from `y` starts with."""
+    if cotangent is None:
+        if y.size != 1:
+            fault = "only a tensor of one element has a gradient by itself"
+            raise ShapeError(explain("backward", fault, y=y, remedy="y.sum(), or an upstream gradient: cotangent=..."))
+        return _one_of(y.data)
+    ct = raw(cotangent)
+    ct = weak(ct, y.data) if isinstance(ct, (bool, int, float)) else lift(ct, None, copy=False)
+    if ct.shape != y.shape:
+        raise ShapeError(explain("backward", "the cotangent does not have the shape of the value", y=y, cotangent=ct))
+    return ct if ct.dtype == y.dtype else ct.astype(y.dtype)
+
+
+def gradients(y: Tensor, xs: Any, cotangent: Any = None, create_graph: bool = False) -> Any:
+    """The gradients of `y` with respect to tensors, leaves or not; frees nothing and touches no `.grad`.
+
+    **Shapes** `xs`: a list of tensors (or one); the result has an array for each, of its shape and dtype, zeros where
+    `y` does not depend on it.  `cotangent f[y.shape]`: the upstream gradient.  `create_graph`: the results are tensors
+    and can be differentiated again.  **Raises** LostGraphError for an x without a graph, FreedGraphError,
+    StaleGraphError, ShapeError.
+
+    >>> import chainrule as cr
+    >>> x = cr.tensor(3.0, requires_grad=True)
+    >>> slope, = cr.gradients(x ** 3, [x], create_graph=True)
+    >>> cr.gradients(slope, [x])
+    [array(18.)]
+    """
+    many: Sequence[Tensor] = [xs] if is_tensor(xs) else list(xs)
+    for k, x in enumerate(many):
+        if not is_tensor(x) or x.node is None:
+            raise LostGraphError(explain("gradients", f"xs[{k}] is no tensor that wants a gradient", x=x))
+    if not is_tensor(y):
+        raise LostGraphError(explain("gradients", "y is no tensor", y=y))
+    found: dict[int, Any] = {}
+    if y.node is not None:
+        ct = _cotangent(y, cotangent)
+        root = (y.node, wrap(ct, None) if create_graph else ct)
+        found = {n[0]: g for n, g in reverse([root], create_graph, {x.node[0] for x in many if x.node is not None})}
+    results: list[Any] = []
+    for x in many:
+        g = found.get(x.node[0]) if x.node is not None else None
+        g = full_like(x.data, 0.0) if g is None else g
+        results.append(g if is_tensor(g) else wrap(g, None) if create_graph else np.array(g) if is_numpy(g) else g)
+    return results[0] if is_tensor(xs) else results
 
 
 bind(Tensor=Tensor, share=share)

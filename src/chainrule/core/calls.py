@@ -7,7 +7,6 @@ traces, debug mode, subclasses, operations with any number of inputs or outputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import copysign
 from typing import Any
 from zlib import crc32
 
@@ -18,8 +17,8 @@ from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import common_namespace, is_foreign, is_numpy, namespace_of
 from chainrule.core import equations
 from chainrule.core.graph import Node, next_number
-from chainrule.core.template import bind, late
-from chainrule.errors import ChainruleError, DTypeError, IndexingError, ShapeError, explain
+from chainrule.core.template import _late, bind, late
+from chainrule.errors import ChainruleError, DTypeError, IndexingError, ShapeError, dtype_name, explain
 from chainrule.types import ArrayType
 
 NUMBER = (bool, int, float)
@@ -28,7 +27,7 @@ _constants: dict[Any, Any] = {}
 
 def is_tensor(value: Any) -> bool:
     """Whether `value` is a tensor, or of a class derived from it."""
-    return isinstance(value, late("Tensor"))
+    return isinstance(value, _late["Tensor"])
 
 
 def wrap(data: Any, node: Node | None, kind: type | None = None) -> Any:
@@ -58,8 +57,8 @@ def constant(value: Any, beside: Any) -> Any:
     """
     if type(value) in NUMBER:
         dtype = beside.data.dtype
-        # -0.0 equals 0.0 as a key, so the sign belongs to it
-        key = (value, type(value), copysign(1.0, value), dtype) if type(value) is float else (value, type(value), dtype)
+        # 1, 1.0 and True are one key, and so are 0.0 and -0.0: the type and the sign belong to it
+        key = (value, type(value), dtype) if value else (repr(value), dtype)
         made = _constants.get(key)
         if made is None:
             if len(_constants) > 4096:
@@ -80,6 +79,11 @@ def weak(value: Any, beside: Any) -> Any:
         return np.array(value, dtype)
     except OverflowError as error:
         raise DTypeError(explain("constant", f"{value} does not fit into {dtype}", x=beside)) from error
+
+
+def is_mask(array: Any) -> bool:
+    """Whether an array of any library holds truth values."""
+    return dtype_name(array.dtype) == "bool"
 
 
 def lift(value: Any, beside: Any, copy: bool) -> Any:
@@ -103,7 +107,8 @@ def general(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...]
     """Perform `primitive` on anything."""
     tensors = [operand for operand in operands if is_tensor(operand)]
     strong = [raw(operand) for operand in operands if hasattr(operand, "dtype")]
-    beside = strong[0] if strong else None
+    # a number takes its kind from the first operand that is no mask: where(mask, x32, 0.0) stays float32
+    beside = next((a for a in strong if not is_mask(a)), strong[0] if strong else None)
     datas = [raw(a) if is_tensor(a) else lift(a, beside, copy=bool(tensors)) for a in operands]
     try:
         out = compute(primitive, datas, parameters)
@@ -139,11 +144,15 @@ def compute(primitive: Any, datas: list[Any], parameters: tuple[Any, ...]) -> An
     return primitive.standard(common_namespace(primitive.name, datas), *arrays, *parameters)
 
 
-def make_node(primitive: Any, datas: list[Any], parents: tuple[Any, ...], parameters: tuple[Any, ...], out: Any) -> Node:
+def make_node(
+    primitive: Any, datas: list[Any], parents: tuple[Any, ...], parameters: tuple[Any, ...], out: Any
+) -> Node:
     """The node of a call, with the residuals that rules which will run read."""
     values = {"out": out, **dict(zip(primitive.inputs, datas, strict=False))}
     values.update({f"{a}_type": ArrayType(d.shape, d.dtype) for a, d in zip(primitive.inputs, datas, strict=False)})
-    read = {name for names, n in zip(primitive.reads, parents, strict=False) if names and n is not None for name in names}
+    read = {
+        name for names, n in zip(primitive.reads, parents, strict=False) if names and n is not None for name in names
+    }
     if primitive.variadic:
         read |= set(primitive.reads[0] or ())
     kept = tuple(
@@ -196,6 +205,9 @@ class _Pick:
             entry = cts.setdefault(source[0], [None] * len(outputs))
             entry[index] = ct
 
+    def push(self, node: Node, tangents: Sequence[Any], graph: bool) -> Any:
+        return tangents[0][node[4][0]]
+
 
 PICK = _Pick()
 
@@ -230,7 +242,9 @@ def failed(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...],
             fault, expected = primitive.expected(*operands, *parameters) or (fault, "")
         except (AttributeError, IndexError, TypeError, ValueError):  # operands so odd that no words fit
             expected = ""
-    kind = IndexingError if isinstance(error, IndexError) else ShapeError if isinstance(error, ValueError) else DTypeError
+    kind = (
+        IndexingError if isinstance(error, IndexError) else ShapeError if isinstance(error, ValueError) else DTypeError
+    )
     return kind(explain(primitive.name, fault, expected=expected, **named))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -18,9 +18,35 @@ from chainrule.core.graph import Node, share
 from chainrule.core.template import template
 from chainrule.errors import RuleError
 
-Rule = Callable[..., Any]
+# A union over arities, from which a type checker infers the parameters of a lambda.
+Rule = (
+    Callable[[Any], Any]
+    | Callable[[Any, Any], Any]
+    | Callable[[Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any, Any], Any]
+)
+Function = Rule
 Sample = tuple[tuple[Any, ...], tuple[Any, ...]]
 """Arrays and parameters on which the generic test suite tries a record."""
+
+
+class Options(TypedDict, total=False):
+    """What a record may state besides its rules; see `primitive`."""
+
+    doc: str
+    parameters: str
+    forward: Function
+    standard: Function
+    shape_rule: Function
+    dtype_rule: Function
+    expected: Callable[..., Any]
+    samples: Callable[[np.random.Generator], Iterable[Sample]]
+    is_view: bool
+    hides: bool
+    multiple: bool
+
 
 PRIMITIVES: dict[str, Primitive] = {}
 """Every record by name, for the test suite, the protocols of NumPy, and whoever counts."""
@@ -109,27 +135,31 @@ def primitive(
     family: Family,
     rules: Sequence[Rule | None],
     *,
+    doc: str = "",
     inputs: str = "x",
     parameters: str = "",
-    forward: Callable[..., Any] | None = None,
-    standard: Callable[..., Any] | None = None,
-    shape_rule: Callable[..., Any] | None = None,
-    dtype_rule: Callable[..., Any] | None = None,
+    forward: Function | None = None,
+    standard: Function | None = None,
+    shape_rule: Function | None = None,
+    dtype_rule: Function | None = None,
     expected: Callable[..., str] | None = None,
     domain: Sequence[Any] = (),
     samples: Callable[[np.random.Generator], Iterable[Sample]] | None = None,
     is_view: bool = False,
     hides: bool = False,
     multiple: bool = False,
+    listed: bool = True,
 ) -> Callable[..., Any]:
     """Declare an operation and return the function that performs it.
 
-    `forward`: NumPy, as fast as it goes (default: NumPy's function of that name).  `standard(xp, *arrays,
+    `doc`: the operation's meaning, a `·`, and its derivative.  `forward`: NumPy, as fast as it goes (default: NumPy's function of that name).  `standard(xp, *arrays,
     *parameters)`: the same for every other library (default: the function of that name).  `rules`: one per input.
     `shape_rule` and `dtype_rule` map types and parameters to the result's (default: the family's; asked of NumPy).
     `expected(*operands, *parameters)`: words for a message.  `domain`: intervals that inputs are drawn from in tests;
     `samples`: or whole examples.  `is_view`: the result may share the first input's memory.  `hides`: the result may
-    leave out a NaN that an input holds.  `multiple`: the result is a tuple of arrays.
+    leave out a NaN that an input holds.  `multiple`: the result is a tuple of arrays.  `listed`: the record is one of the
+    library's own, found in PRIMITIVES and called through generated code; users' operations, whose names may be
+    anything, are neither.
 
     **Raises** RuleError for a rule of the wrong arity or that names an unknown residual.
     """
@@ -144,17 +174,19 @@ def primitive(
     p.is_view = is_view
     p.hides = hides
     p.multiple = multiple
-    if p.variadic or multiple:
+    if p.variadic or multiple or not listed:
         p.keeps = _keeps(p)
         p.call = lambda *of: calls.general(p, of[0] if p.variadic else of[: len(p.inputs)], of[len(p.inputs) :])
         p.pull = lambda node, parents, ct, graph, cts: calls.pull(p, node, parents, ct, graph, cts)
     else:
         p.keeps = _keeps(p)
-        make = template(p.inputs, p.parameters, p.reads, p.keeps, is_view)
+        make = template(p.inputs, p.parameters, p.reads, p.keeps, is_view, family.push == "rule")
         p.call, p.pull = make(p, p.forward, p.rules, calls.general, calls.constant, calls.failed, share)
     p.call.__name__ = p.call.__qualname__ = name
+    p.call.__doc__ = _docstring(p, doc)
     p.call.primitive = p  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
-    PRIMITIVES[name] = p
+    if listed:
+        PRIMITIVES[name] = p
     return p.call
 
 
@@ -164,3 +196,11 @@ def _keeps(p: Primitive) -> tuple[str, ...]:
     foreign = {name for a, names in zip(p.inputs, p.reads, strict=True) for name in names or () if name != f"{a}_type"}
     types = [f"{a}_type" for a in p.inputs if f"{a}_type" in foreign]
     return (*(a for a in (*p.inputs, "out") if a in read), *types, *(["hidden"] if p.hides else []))
+
+
+def _docstring(p: Primitive, doc: str) -> str:
+    meaning, _, derivative = doc.partition(" · ")
+    arrays = ", ".join(f"{name} f[...]" for name in p.inputs)
+    shapes = f"**Shapes** `{arrays} -> f[...]`{', broadcast' if len(p.inputs) > 1 else ''}."
+    slope = f"  **Derivative** {derivative}." if derivative else ""
+    return f"{meaning or p.name}.\n\n{shapes}{slope}  **Raises** ShapeError, DTypeError."

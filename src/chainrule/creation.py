@@ -1,0 +1,179 @@
+"""Functions that make tensors: from data, of one value, of ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from chainrule import modes
+from chainrule.core.calls import is_tensor, raw, wrap
+from chainrule.errors import ArgumentError, DTypeError, explain
+from chainrule.ops import views
+
+try:  # being built
+    from chainrule.ops import joining
+except ImportError:
+    joining = views
+from chainrule.ops.arguments import as_shape, real_dtype
+from chainrule.tensor import Tensor
+
+
+def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of a copy of `data`: numbers, nested lists, arrays, or nested lists that hold tensors.
+
+    Arrays keep their dtype; Python floats become float64, as in NumPy.  Tensors within lists are stacked, and
+    gradients flow back to them.  **Raises** DTypeError, ArgumentError for what is no array of numbers.
+
+    >>> import chainrule as cr
+    >>> a = cr.tensor(2.0, requires_grad=True)
+    >>> cr.tensor([[a, a * a], [1.0, 0.0]]).tolist()
+    [[2.0, 4.0], [1.0, 0.0]]
+    """
+    if isinstance(data, (list, tuple)) and _holds_tensor(data):
+        made: Any = _stacked(data)
+        return made if dtype is None else made.astype(dtype)
+    if is_tensor(data) and data.node is not None:
+        fault = "a copy of a tensor that wants a gradient would lose its graph"
+        raise DTypeError(explain("tensor", fault, data=data, remedy="x.detach(), or x itself"))
+    return Tensor(data, dtype, requires_grad)
+
+
+def _holds_tensor(data: Any) -> bool:
+    return is_tensor(data) or (isinstance(data, (list, tuple)) and any(_holds_tensor(entry) for entry in data))  # pyright: ignore[reportUnknownVariableType]
+
+
+def _stacked(data: Any) -> Any:
+    return joining.stack([_stacked(entry) for entry in data]) if isinstance(data, (list, tuple)) else data  # pyright: ignore[reportUnknownVariableType]
+
+
+def asarray(data: Any, dtype: Any = None) -> Tensor:
+    """A tensor that shares the memory of `data` where it can; a tensor of the right dtype as it is.
+
+    Once a recorded operation has kept the memory, an in-place write moves the tensor to memory of its own.
+
+    >>> import chainrule as cr
+    >>> a = np.zeros(2)
+    >>> cr.asarray(a)[0] = 5.0
+    >>> a
+    array([5., 0.])
+    """
+    if is_tensor(data):
+        return data if dtype is None else views.astype(data, dtype, copy=False)
+    if isinstance(data, np.ndarray) and data.dtype.kind in "biufc" and dtype in (None, data.dtype):  # pyright: ignore[reportUnknownMemberType]
+        return wrap(data, None)
+    return tensor(data, dtype)
+
+
+def _default(dtype: Any, operation: str) -> Any:
+    return modes.default_dtype() if dtype is None else real_dtype(operation, dtype)
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of one value, of its own kind of dtype unless told."""
+    wanted = dtype if dtype is not None or not isinstance(fill_value, float) else modes.default_dtype()
+    return Tensor(np.full(as_shape("full", shape), raw(fill_value), wanted), None, requires_grad)
+
+
+def zeros(shape: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of zeros.
+
+    >>> import chainrule as cr
+    >>> cr.zeros((2, 2)).tolist()
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+    return Tensor(np.zeros(as_shape("zeros", shape), _default(dtype, "zeros")), None, requires_grad)
+
+
+def ones(shape: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of ones."""
+    return Tensor(np.ones(as_shape("ones", shape), _default(dtype, "ones")), None, requires_grad)
+
+
+def empty(shape: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor whose entries are whatever was there."""
+    return Tensor(np.empty(as_shape("empty", shape), _default(dtype, "empty")), None, requires_grad)
+
+
+def zeros_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of the shape and dtype of x."""
+    return Tensor(np.zeros_like(raw(x), dtype=dtype), None, requires_grad)
+
+
+def ones_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones of the shape and dtype of x."""
+    return Tensor(np.ones_like(raw(x), dtype=dtype), None, requires_grad)
+
+
+def empty_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Entries of any value, of the shape and dtype of x."""
+    return Tensor(np.empty_like(raw(x), dtype=dtype), None, requires_grad)
+
+
+def full_like(x: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """One value, of the shape and dtype of x."""
+    return Tensor(np.full_like(raw(x), raw(fill_value), dtype=dtype), None, requires_grad)
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Numbers from `start` (0 when only one is given) up to but without `stop`.
+
+    Integers give integers; a float among them gives the default dtype.
+
+    >>> import chainrule as cr
+    >>> cr.arange(0.0, 1.0, 0.25).tolist()
+    [0.0, 0.25, 0.5, 0.75]
+    """
+    if stop is None:
+        start, stop = 0, start
+    floats = any(isinstance(value, float) for value in (start, stop, step))
+    try:
+        return Tensor(
+            np.arange(start, stop, step, modes.default_dtype() if dtype is None and floats else dtype),
+            None,
+            requires_grad,
+        )
+    except (TypeError, ValueError, ZeroDivisionError) as error:
+        raise ArgumentError(explain("arange", str(error), start=start, stop=stop, step=step)) from None
+
+
+def linspace(
+    start: float, stop: float, num: int, dtype: Any = None, endpoint: bool = True, requires_grad: bool = False
+) -> Tensor:
+    """`num` numbers at equal distances from `start` to `stop`."""
+    return Tensor(
+        np.linspace(start, stop, num, endpoint=endpoint, dtype=_default(dtype, "linspace")), None, requires_grad
+    )
+
+
+def eye(n_rows: int, n_cols: int | None = None, k: int = 0, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones on diagonal `k`, zeros elsewhere."""
+    return Tensor(np.eye(n_rows, n_cols, k, _default(dtype, "eye")), None, requires_grad)
+
+
+@contextmanager
+def _restored(before: Any) -> Generator[None]:
+    try:
+        yield
+    finally:
+        modes.set_default_dtype(before)
+
+
+def set_default_dtype(dtype: Any) -> Any:
+    """Set the dtype of creation functions; as a `with` block, for the block only.
+
+    **Raises** DTypeError for a dtype that is not floating.
+
+    >>> import chainrule as cr
+    >>> with cr.set_default_dtype(np.float32):
+    ...     cr.zeros(1).dtype
+    dtype('float32')
+    >>> cr.zeros(1).dtype
+    dtype('float64')
+    """
+    wanted = real_dtype("set_default_dtype", dtype)
+    if wanted.kind != "f":
+        raise DTypeError(explain("set_default_dtype", f"{wanted} is not floating", remedy="np.float32"))
+    return _restored(modes.set_default_dtype(wanted))
