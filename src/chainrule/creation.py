@@ -130,7 +130,11 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, requi
         start, stop = 0, start
     floats = any(isinstance(value, float) for value in (start, stop, step))
     try:
-        return Tensor(np.arange(start, stop, step, modes.default_dtype() if dtype is None and floats else dtype), None, requires_grad)
+        return Tensor(
+            np.arange(start, stop, step, modes.default_dtype() if dtype is None and floats else dtype),
+            None,
+            requires_grad,
+        )
     except (TypeError, ValueError, ZeroDivisionError) as error:
         raise ArgumentError(explain("arange", str(error), start=start, stop=stop, step=step)) from None
 
@@ -139,7 +143,9 @@ def linspace(
     start: float, stop: float, num: int, dtype: Any = None, endpoint: bool = True, requires_grad: bool = False
 ) -> Tensor:
     """`num` numbers at equal distances from `start` to `stop`."""
-    return Tensor(np.linspace(start, stop, num, endpoint=endpoint, dtype=_default(dtype, "linspace")), None, requires_grad)
+    return Tensor(
+        np.linspace(start, stop, num, endpoint=endpoint, dtype=_default(dtype, "linspace")), None, requires_grad
+    )
 
 
 def eye(n_rows: int, n_cols: int | None = None, k: int = 0, dtype: Any = None, requires_grad: bool = False) -> Tensor:

@@ -229,7 +229,11 @@ class Operators:
         return indexing.take(self, indices, axis=axis)
 
     def dot(self, other: Any) -> Self:
-        return linalg.matmul(self, other) if views.shape_of(self) and views.shape_of(other) else elementwise.multiply(self, other)
+        return (
+            linalg.matmul(self, other)
+            if views.shape_of(self) and views.shape_of(other)
+            else elementwise.multiply(self, other)
+        )
 
     def unstack(self, axis: int = 0) -> tuple[Self, ...]:
         return joining.unstack(self, axis=axis)

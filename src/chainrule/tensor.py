@@ -89,7 +89,9 @@ class Tensor(Operators):
             self.node = None
         elif self.node is None:
             if getattr(self.dtype, "kind", "f") != "f":
-                raise DTypeError(explain("requires_grad", "only floating numbers have gradients", x=self, remedy="2.0 for 2"))
+                raise DTypeError(
+                    explain("requires_grad", "only floating numbers have gradients", x=self, remedy="2.0 for 2")
+                )
             if getattr(self, "shared", False):  # a leaf is written where it stands, so its memory is its own
                 self.data = own_copy(self.data)
                 self.shared = False
@@ -262,7 +264,9 @@ class Tensor(Operators):
             self.data = write(self.data, other.data if isinstance(other, Tensor) else other)
         except (TypeError, ValueError) as error:
             kind = DTypeError if isinstance(error, TypeError) else ShapeError
-            raise kind(explain(sign, str(error), x=self, y=other, remedy="x = x + y, which makes a new tensor")) from None
+            raise kind(
+                explain(sign, str(error), x=self, y=other, remedy="x = x + y, which makes a new tensor")
+            ) from None
         return self
 
     def _is_rebound(self, sign: str, other: Any) -> bool:

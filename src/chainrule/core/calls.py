@@ -144,11 +144,15 @@ def compute(primitive: Any, datas: list[Any], parameters: tuple[Any, ...]) -> An
     return primitive.standard(common_namespace(primitive.name, datas), *arrays, *parameters)
 
 
-def make_node(primitive: Any, datas: list[Any], parents: tuple[Any, ...], parameters: tuple[Any, ...], out: Any) -> Node:
+def make_node(
+    primitive: Any, datas: list[Any], parents: tuple[Any, ...], parameters: tuple[Any, ...], out: Any
+) -> Node:
     """The node of a call, with the residuals that rules which will run read."""
     values = {"out": out, **dict(zip(primitive.inputs, datas, strict=False))}
     values.update({f"{a}_type": ArrayType(d.shape, d.dtype) for a, d in zip(primitive.inputs, datas, strict=False)})
-    read = {name for names, n in zip(primitive.reads, parents, strict=False) if names and n is not None for name in names}
+    read = {
+        name for names, n in zip(primitive.reads, parents, strict=False) if names and n is not None for name in names
+    }
     if primitive.variadic:
         read |= set(primitive.reads[0] or ())
     kept = tuple(
@@ -238,7 +242,9 @@ def failed(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...],
             fault, expected = primitive.expected(*operands, *parameters) or (fault, "")
         except (AttributeError, IndexError, TypeError, ValueError):  # operands so odd that no words fit
             expected = ""
-    kind = IndexingError if isinstance(error, IndexError) else ShapeError if isinstance(error, ValueError) else DTypeError
+    kind = (
+        IndexingError if isinstance(error, IndexError) else ShapeError if isinstance(error, ValueError) else DTypeError
+    )
     return kind(explain(primitive.name, fault, expected=expected, **named))
 
 

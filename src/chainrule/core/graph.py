@@ -61,7 +61,9 @@ def reach(roots: Iterable[Node | None]) -> list[Node]:
                         append(parent)
     except TypeError:  # a walk leaves None in place of the parents; asking every node first would cost 1%
         remedy = "backward(retain_graph=True) the first time, or the forward pass again"
-        raise FreedGraphError(explain("backward", "the graph was freed by an earlier backward", remedy=remedy)) from None
+        raise FreedGraphError(
+            explain("backward", "the graph was freed by an earlier backward", remedy=remedy)
+        ) from None
     nodes.sort(key=_by_number)
     if nodes and nodes[0][0] < modes.last_write:
         _check_stale(nodes)

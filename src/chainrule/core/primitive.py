@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -18,9 +18,35 @@ from chainrule.core.graph import Node, share
 from chainrule.core.template import template
 from chainrule.errors import RuleError
 
-Rule = Callable[..., Any]
+# A union over arities, from which a type checker infers the parameters of a lambda.
+Rule = (
+    Callable[[Any], Any]
+    | Callable[[Any, Any], Any]
+    | Callable[[Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any, Any], Any]
+)
+Function = Rule
 Sample = tuple[tuple[Any, ...], tuple[Any, ...]]
 """Arrays and parameters on which the generic test suite tries a record."""
+
+
+class Options(TypedDict, total=False):
+    """What a record may state besides its rules; see `primitive`."""
+
+    doc: str
+    parameters: str
+    forward: Function
+    standard: Function
+    shape_rule: Function
+    dtype_rule: Function
+    expected: Callable[..., Any]
+    samples: Callable[[np.random.Generator], Iterable[Sample]]
+    is_view: bool
+    hides: bool
+    multiple: bool
+
 
 PRIMITIVES: dict[str, Primitive] = {}
 """Every record by name, for the test suite, the protocols of NumPy, and whoever counts."""
@@ -109,12 +135,13 @@ def primitive(
     family: Family,
     rules: Sequence[Rule | None],
     *,
+    doc: str = "",
     inputs: str = "x",
     parameters: str = "",
-    forward: Callable[..., Any] | None = None,
-    standard: Callable[..., Any] | None = None,
-    shape_rule: Callable[..., Any] | None = None,
-    dtype_rule: Callable[..., Any] | None = None,
+    forward: Function | None = None,
+    standard: Function | None = None,
+    shape_rule: Function | None = None,
+    dtype_rule: Function | None = None,
     expected: Callable[..., str] | None = None,
     domain: Sequence[Any] = (),
     samples: Callable[[np.random.Generator], Iterable[Sample]] | None = None,
@@ -125,7 +152,7 @@ def primitive(
 ) -> Callable[..., Any]:
     """Declare an operation and return the function that performs it.
 
-    `forward`: NumPy, as fast as it goes (default: NumPy's function of that name).  `standard(xp, *arrays,
+    `doc`: the operation's meaning, a `·`, and its derivative.  `forward`: NumPy, as fast as it goes (default: NumPy's function of that name).  `standard(xp, *arrays,
     *parameters)`: the same for every other library (default: the function of that name).  `rules`: one per input.
     `shape_rule` and `dtype_rule` map types and parameters to the result's (default: the family's; asked of NumPy).
     `expected(*operands, *parameters)`: words for a message.  `domain`: intervals that inputs are drawn from in tests;
@@ -156,6 +183,7 @@ def primitive(
         make = template(p.inputs, p.parameters, p.reads, p.keeps, is_view, family.push == "rule")
         p.call, p.pull = make(p, p.forward, p.rules, calls.general, calls.constant, calls.failed, share)
     p.call.__name__ = p.call.__qualname__ = name
+    p.call.__doc__ = _docstring(p, doc)
     p.call.primitive = p  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
     if listed:
         PRIMITIVES[name] = p
@@ -168,3 +196,11 @@ def _keeps(p: Primitive) -> tuple[str, ...]:
     foreign = {name for a, names in zip(p.inputs, p.reads, strict=True) for name in names or () if name != f"{a}_type"}
     types = [f"{a}_type" for a in p.inputs if f"{a}_type" in foreign]
     return (*(a for a in (*p.inputs, "out") if a in read), *types, *(["hidden"] if p.hides else []))
+
+
+def _docstring(p: Primitive, doc: str) -> str:
+    meaning, _, derivative = doc.partition(" · ")
+    arrays = ", ".join(f"{name} f[...]" for name in p.inputs)
+    shapes = f"**Shapes** `{arrays} -> f[...]`{', broadcast' if len(p.inputs) > 1 else ''}."
+    slope = f"  **Derivative** {derivative}." if derivative else ""
+    return f"{meaning or p.name}.\n\n{shapes}{slope}  **Raises** ShapeError, DTypeError."

@@ -14,7 +14,12 @@ from chainrule import modes
 from chainrule.core.graph import next_number
 from chainrule.types import ArrayType
 
-_late: dict[str, Any] = {"modes": modes, "next_number": next_number, "new": object.__new__, "array_type": partial(tuple.__new__, ArrayType)}
+_late: dict[str, Any] = {
+    "modes": modes,
+    "next_number": next_number,
+    "new": object.__new__,
+    "array_type": partial(tuple.__new__, ArrayType),
+}
 """The globals of all generated code."""
 
 
@@ -79,7 +84,11 @@ _UNFIT_DIAGONAL = "node[5] != n_{a}[5] or node[6] is not n_{a}[6]"
 
 @cache
 def template(
-    inputs: tuple[str, ...], parameters: tuple[str, ...], reads: tuple[Any, ...], keeps: tuple[str, ...], is_view: bool,
+    inputs: tuple[str, ...],
+    parameters: tuple[str, ...],
+    reads: tuple[Any, ...],
+    keeps: tuple[str, ...],
+    is_view: bool,
     diagonal: bool,
 ) -> Any:
     """`make(primitive, forward, rules, ...) -> (call, pull)` for one pattern: what each rule reads, None for no rule."""
@@ -124,7 +133,9 @@ def template(
         )
         or "pass",
         all_cotangents=", ".join(f"g_{a}" if read is not None else "_" for a, read in zip(inputs, reads, strict=True)),
-        send="".join(_SEND.format(a=a, fit=_FIT.format(a=a, unfit=unfit.format(a=a)) if unfit else "") for a, _ in live),
+        send="".join(
+            _SEND.format(a=a, fit=_FIT.format(a=a, unfit=unfit.format(a=a)) if unfit else "") for a, _ in live
+        ),
     )
     made: list[Any] = []
 

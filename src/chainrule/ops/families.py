@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from chainrule.core.primitive import Family, Rule, primitive
+from chainrule.core.primitive import Family, Options, Rule, primitive
 from chainrule.types import Shape
 
 
@@ -63,11 +63,13 @@ ALONG_AXIS = Family("along_axis", "transpose", _slice, lambda x, *_: x.shape)
 GENERAL = Family("general", "transpose", _all, None)
 
 
-def unary(name: str, rule: Rule | None, *, domain: Any = REAL, **how: Any) -> Callable[..., Any]:
+def unary(name: str, rule: Rule | None, *, domain: Any = REAL, **how: Unpack[Options]) -> Callable[..., Any]:
     """An elementwise operation of one array."""
     return primitive(name, ELEMENTWISE, [rule], domain=(domain,), **how)
 
 
-def binary(name: str, rule_x: Rule | None, rule_y: Rule | None, *, domain: Any = None, **how: Any) -> Callable[..., Any]:
+def binary(
+    name: str, rule_x: Rule | None, rule_y: Rule | None, *, domain: Any = None, **how: Unpack[Options]
+) -> Callable[..., Any]:
     """An elementwise operation of two arrays that broadcast."""
     return primitive(name, ELEMENTWISE, [rule_x, rule_y], inputs="x y", domain=domain or (REAL, REAL), **how)

@@ -323,7 +323,9 @@ def hvp(f: Function, x: Any, v: Any) -> Any:
     graph = is_open([y.node], numbers) or wants_gradient(t for _, t in pairs)
     gs = run(_pull, [[(y, full_like(y.data, 1.0))], [argument], True], {})[0]
     roots = [g for g in gs if g is not None]
-    found = dict(zip(map(id, roots), _push(Forward([g.node for g in roots], numbers), roots, pairs, graph), strict=True))
+    found = dict(
+        zip(map(id, roots), _push(Forward([g.node for g in roots], numbers), roots, pairs, graph), strict=True)
+    )
     return argument.derivatives([found.get(id(g)) for g in gs], owned)
 
 

@@ -193,7 +193,9 @@ def fit(g: Any, node: Node) -> Any:
 def _reshaped(total: Any, shape: Any, g: Any) -> Any:
     """The axes of length 1 put back that the sum took away."""
     if prod(total.shape) != prod(shape):
-        raise RuleError(explain("pullback", "a rule's result does not fit its input", given=g, expected=f"shape {shape}"))
+        raise RuleError(
+            explain("pullback", "a rule's result does not fit its input", given=g, expected=f"shape {shape}")
+        )
     return reshape_to(total, shape)
 
 
@@ -215,10 +217,14 @@ def verify_fingerprints(nodes: list[Node]) -> None:
     """Debug mode: refuse a graph in which a recorded array has changed."""
     for node in nodes:
         if len(node) > FINGERPRINT and fingerprints(node[3]) != node[FINGERPRINT]:
-            changed = [k for k, (a, b) in enumerate(zip(fingerprints(node[3]), node[FINGERPRINT], strict=True)) if a != b]
+            changed = [
+                k for k, (a, b) in enumerate(zip(fingerprints(node[3]), node[FINGERPRINT], strict=True)) if a != b
+            ]
             name, array = node[1].keeps[changed[0]], node[3][changed[0]]
             fault = "a recorded array was changed after the operation"
-            raise StaleGraphError(explain(node[1].name, fault, remedy="a copy before writing into `.data`", **{name: array}))
+            raise StaleGraphError(
+                explain(node[1].name, fault, remedy="a copy before writing into `.data`", **{name: array})
+            )
 
 
 def slope_of(y: Any, x: Any) -> Any:
