@@ -223,7 +223,11 @@ def pick_node(source: Node, index: int, piece: Any) -> Node:
 
 def pull(primitive: Any, node: Node, parents: Sequence[Any], ct: Any, graph: bool, cts: dict[int, Any]) -> None:
     """The pullback of a primitive with any number of inputs or outputs: the generated one, spelled out."""
-    for parent, g in zip(parents, late("guarded")(node, parents, ct, graph), strict=True):
+    try:
+        gs = late("pulled")(node, parents, ct, graph)
+    except FloatingPointError:
+        gs = late("guarded")(node, parents, ct, graph)
+    for parent, g in zip(parents, gs, strict=True):
         if g is not None:
             late("send_fitted")(cts, parent, g)
 

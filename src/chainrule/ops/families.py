@@ -67,6 +67,11 @@ ALONG_AXIS = Family("along_axis", "transpose", _slice, _same)
 GENERAL = Family("general", "transpose", _all, None)
 
 
+def draw(shape: Shape, *parameters: tuple[Any, ...]) -> Callable[[np.random.Generator], Any]:
+    """Examples for the generic suite: one array of normal numbers under each of several parameters."""
+    return lambda rng: [((rng.normal(size=shape),), p) for p in parameters]
+
+
 def unary(name: str, rule: Rule | None, *, domain: Any = REAL, **how: Unpack[Options]) -> Callable[..., Any]:
     """An elementwise operation of one array."""
     return primitive(name, ELEMENTWISE, [rule], domain=(domain,), **how)

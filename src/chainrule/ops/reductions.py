@@ -18,6 +18,11 @@ from chainrule.ops.families import LINEAR, REDUCTION
 from chainrule.ops.views import astype, cast, permute, reshape_to, spread_to
 from chainrule.types import Shape
 
+# ufuncs' stubs know no arguments by position
+_add: Any = np.add.reduce
+_multiply: Any = np.multiply.reduce
+_largest: Any = np.maximum.reduce
+_smallest: Any = np.minimum.reduce
 FLOAT64 = np.dtype(np.float64)
 FLOAT32 = np.dtype(np.float32)
 
@@ -78,11 +83,6 @@ def _times_others(ct: Any, x: Any, x_type: Any, axes: tuple[int, ...], keepdims:
 
 
 _ones: dict[Any, Any] = {}
-# NumPy's stubs do not know positional arguments of `reduce`, which are much faster than names.
-_add: Any = np.add.reduce
-_multiply: Any = np.multiply.reduce
-_maximum: Any = np.maximum.reduce
-_minimum: Any = np.minimum.reduce
 
 
 def _sum(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -132,7 +132,7 @@ reduce_max = primitive(
     REDUCTION,
     [_shared_by_ties],
     parameters="axes keepdims",
-    forward=lambda x, axes, keepdims: _maximum(x, axes, None, None, keepdims),
+    forward=lambda x, axes, keepdims: _largest(x, axes, None, None, keepdims),
     standard=lambda xp, x, axes, keepdims: xp.max(x, axis=axes, keepdims=keepdims),
     shape_rule=fold_rule,
     samples=fold_samples,
@@ -142,7 +142,7 @@ reduce_min = primitive(
     REDUCTION,
     [_shared_by_ties],
     parameters="axes keepdims",
-    forward=lambda x, axes, keepdims: _minimum(x, axes, None, None, keepdims),
+    forward=lambda x, axes, keepdims: _smallest(x, axes, None, None, keepdims),
     standard=lambda xp, x, axes, keepdims: xp.min(x, axis=axes, keepdims=keepdims),
     shape_rule=fold_rule,
     samples=fold_samples,

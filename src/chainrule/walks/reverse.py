@@ -133,19 +133,28 @@ def guarded(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool) ->
     k = 0).
     """
     primitive = node[1]
+    with np.errstate(invalid="ignore"):
+        out = pulled(node, parents, ct, graph)
+        if primitive.multiple or not primitive.keeps:  # without residuals nothing but ct can bring a NaN in
+            return out
+        silent = primitive.family.silent(raw(ct), dict(zip(primitive.parameters, node[4], strict=True)))
+        return [None if g is None else _mask(g, silent) for g in out]
+
+
+def pulled(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool) -> list[Any]:
+    """What the pullback gives, rule by rule."""
+    primitive = node[1]
     named = residuals(node, graph)
     out: list[Any] = []
-    with np.errstate(invalid="ignore"):
-        for index, parent in enumerate(parents):
-            position = 0 if primitive.variadic else index
-            rule, read = primitive.rules[position], primitive.reads[position]
-            if parent is None or rule is None:
-                out.append(None)
-                continue
-            g = rule(ct, **{name: index if name == "index" and primitive.variadic else named[name] for name in read})
-            if read and not primitive.multiple:
-                g = _mask(g, primitive.family.silent(raw(ct), dict(zip(primitive.parameters, node[4], strict=True))))
-            out.append(g)
+    for k, parent in enumerate(parents):
+        position = 0 if primitive.variadic else k
+        rule, read = primitive.rules[position], primitive.reads[position]
+        if parent is None or rule is None:
+            out.append(None)
+        else:
+            out.append(
+                rule(ct, **{name: k if name == "index" and primitive.variadic else named[name] for name in read})
+            )
     return out
 
 
@@ -240,4 +249,4 @@ def slope_of(y: Any, x: Any) -> Any:
     return found[0][1] if found else None
 
 
-bind(slope_of=slope_of, fit=fit, send=send, guarded=guarded, send_fitted=send_fitted)
+bind(pulled=pulled, slope_of=slope_of, fit=fit, send=send, guarded=guarded, send_fitted=send_fitted)
