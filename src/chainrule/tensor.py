@@ -14,14 +14,14 @@ import numpy as np
 from chainrule import modes
 from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import common_namespace, dtype_in, is_foreign, is_number, is_numpy, namespace_of
-from chainrule.core.calls import is_tensor, lift, raw, weak, wrap
+from chainrule.core.calls import is_tensor, raw, uneven, weak, wrap
 from chainrule.core.graph import before_write, leaf_node, own_copy, share
 from chainrule.core.template import bind
 from chainrule.errors import ArgumentError, DTypeError, GraphError, LostGraphError, ShapeError, dtype_name, explain
 from chainrule.interop import array_function, array_ufunc
 from chainrule.operators import Operators
 from chainrule.ops import indexing, joining, views
-from chainrule.ops.arguments import real_dtype
+from chainrule.ops.arguments import lifted, real_dtype
 from chainrule.ops.creation import full_like
 from chainrule.types import Array, Shape
 from chainrule.walks.reverse import reverse
@@ -307,7 +307,7 @@ def _fresh(data: Any, dtype: Any) -> Array:
     try:
         array = np.array(data, wanted)
     except (ValueError, TypeError) as error:
-        raise ArgumentError(explain("tensor", str(error), data=data)) from None
+        raise ArgumentError(explain("tensor", uneven(error), data=data)) from None
     if array.dtype.kind not in "biufc":
         raise DTypeError(explain("tensor", f"{array.dtype} is no dtype of numbers", data=data))
     return array
@@ -362,7 +362,7 @@ def _cotangent(y: Tensor, cotangent: Any, graph: bool) -> Any:
         return wrap(_one_of(y.data), None) if graph else _one_of(y.data)
     ct: Any = cotangent if graph and is_tensor(cotangent) else raw(cotangent)
     if not is_tensor(ct):
-        ct = weak(ct, y.data) if isinstance(ct, (bool, int, float)) else lift(ct, None, copy=graph)
+        ct = weak(ct, y.data) if isinstance(ct, (bool, int, float)) else lifted("backward", "cotangent", ct, copy=graph)
     if ct.shape != y.shape:
         raise ShapeError(explain("backward", "the cotangent does not have the shape of the value", y=y, cotangent=ct))
     if not (isinstance(raw(ct), Abstract) or isinstance(y.data, Abstract)):
