@@ -34,7 +34,7 @@ TEXTBOOK: dict[str, Any] = {
     "share_of_win": lambda x, y: np.heaviside(x - y, 0.5),
     "power_by": np.float_power,
     "bitwise_invert": np.logical_not,
-    "getitem": lambda x, index: x[index.entries],
+    "getitem": lambda x, index: x[index],
     "reduce_sum": lambda x, axes, keepdims: np.sum(x, axis=axes, keepdims=keepdims),
     "reduce_all": lambda x, axes, keepdims: np.all(x, axis=axes, keepdims=keepdims),
     "reduce_any": lambda x, axes, keepdims: np.any(x, axis=axes, keepdims=keepdims),
