@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -90,6 +89,8 @@ def _table() -> dict[Any, Callable[..., Any]]:
 
 
 def _refuse(name: str) -> DTypeError:
+    from difflib import get_close_matches  # a millisecond of import that only an error needs
+
     known = sorted(f"np.{f.__name__}" for f in _table())
     near = get_close_matches(f"np.{name}", known, n=1, cutoff=0.0)
     remedy = f"{near[0]}, or x.detach() to give up the gradient"

@@ -25,7 +25,8 @@ _late: dict[str, Any] = {
 
 def bind(**names: Any) -> None:
     """Give generated code what lives on higher floors: the class `Tensor`, and what the reverse walk does when a
-    rule divides zero by zero (`guarded`), a cotangent does not fit (`fit`) or a sum is not defined (`send`)."""
+    rule divides zero by zero (`guarded`), a cotangent does not fit (`fit`) or a sum is not defined (`send`).
+    """
     _late.update(names)
 
 
@@ -35,8 +36,7 @@ def late(name: str) -> Any:
 
 
 _CALL = """
-def make(primitive, forward, rules, general, constant, failed, share):
-    {rule_names}, = rules
+def make(primitive, forward, general, constant, failed, share):
     def call({arguments}):
         if modes.unusual: return general(primitive, ({inputs},), ({parameters}))
         if {all_tensors}:
@@ -54,8 +54,11 @@ def make(primitive, forward, rules, general, constant, failed, share):
             try: return forward({inputs}{more})
             except (ValueError, TypeError, IndexError, AttributeError): return general(primitive, ({inputs},), ({parameters}))
         {lift}
+    return call
 """
 _PULL = """
+def make(rules):
+    {rule_names}, = rules
     def pull(node, parents, ct, graph, cts):
         {nodes}, = parents
         {residuals}
@@ -66,7 +69,7 @@ _PULL = """
         except FloatingPointError:
             {all_cotangents}, = guarded(node, parents, ct, graph)
         {send}
-    return call, pull
+    return pull
 """
 _LINE = "\n" + " " * 16
 _FIT = """
@@ -91,7 +94,7 @@ def template(
     is_view: bool,
     diagonal: bool,
 ) -> Any:
-    """`make(primitive, forward, rules, ...) -> (call, pull)` for one pattern: what each rule reads, None for no rule."""
+    """`make_call(primitive, forward, ...)` and `make_pull(rules)` for one pattern: what each rule reads, None for no rule."""
     live = [(a, read) for a, read in zip(inputs, reads, strict=True) if read is not None]
 
     def each(form: str, names: Any = inputs, between: str = ", ") -> str:
@@ -100,7 +103,6 @@ def template(
     unary = diagonal and len(inputs) == 1
     unfit = "" if unary else _UNFIT_DIAGONAL if diagonal else _UNFIT
     call = _CALL.format(
-        rule_names=each("rule_{a}"),
         arguments=", ".join(inputs + parameters),
         inputs=each("{a}"),
         parameters=each("{a},", parameters, " "),
@@ -120,6 +122,7 @@ def template(
     )
     residuals = [*(f"r_{name}" for name in keeps)]
     pull = _PULL.format(
+        rule_names=each("rule_{a}"),
         nodes=each("n_{a}"),
         residuals="; ".join(
             ([", ".join(residuals) + ", = node[3]"] if residuals else [])
@@ -137,13 +140,18 @@ def template(
             _SEND.format(a=a, fit=_FIT.format(a=a, unfit=unfit.format(a=a)) if unfit else "") for a, _ in live
         ),
     )
+    return _compiled(call, f"<call {inputs} {keeps}>"), _compiled(pull, f"<pull {inputs} {keeps}>")
+
+
+def _compiled(text: str, name: str) -> Any:
+    """The function `make` of `text`, compiled when it is first used: most programs walk through few patterns."""
     made: list[Any] = []
 
     def make(*of: Any) -> Any:
         if not made:
             space: dict[str, Any] = {}
             # Generated functions look names up in `_late` itself, so that what is bound later is seen.
-            exec(compile(call + pull, f"<template {inputs} {keeps}>", "exec"), _late, space)
+            exec(compile(text, name, "exec"), _late, space)
             made.append(space["make"])
         return made[0](*of)
 

@@ -13,6 +13,15 @@ import numpy as np
 from chainrule.core.primitive import primitive
 from chainrule.ops.families import ABOVE_ONE, ELEMENTWISE, NONZERO, POSITIVE, REAL, UNIT, binary, unary
 
+
+def _bits(_: np.random.Generator) -> list[Any]:
+    return [((np.array([True, False, True, False]), np.array([True, True, False, False])), ())]
+
+
+def _bit(_: np.random.Generator) -> list[Any]:
+    return [((np.array([True, False, True, False]),), ())]
+
+
 # fmt: off
 # ---------------------------------------------------------------- arithmetic
 add = binary("add", lambda ct: ct, lambda ct: ct, doc="x + y · 1 and 1")
@@ -124,8 +133,6 @@ less = binary("less", None, None, doc="x < y · none")
 less_equal = binary("less_equal", None, None, doc="x <= y · none")
 greater = binary("greater", None, None, doc="x > y · none")
 greater_equal = binary("greater_equal", None, None, doc="x >= y · none")
-_bits = (lambda rng: [((np.array([True, False, True, False]), np.array([True, True, False, False])), ())])
-_bit = (lambda rng: [((np.array([True, False, True, False]),), ())])
 logical_and = binary("logical_and", None, None, samples=_bits, doc="x and y, as truth values · none")
 logical_or = binary("logical_or", None, None, samples=_bits, doc="x or y, as truth values · none")
 logical_xor = binary("logical_xor", None, None, samples=_bits, doc="Either x or y, as truth values · none")
@@ -151,7 +158,8 @@ def _zero(x: Any) -> Any:
 
 def _relu(x: Any) -> Any:
     """max(x, 0).  NumPy's loop is vectorised for two arrays, not for a number and an array: 0.4 against 2.7 us for
-    3,200 entries; so small arrays meet zeros of their own shape, made once."""
+    3,200 entries; so small arrays meet zeros of their own shape, made once.
+    """
     if x.size > 1 << 14:
         return np.maximum(x, _zero(x))
     key = (x.shape, x.dtype)

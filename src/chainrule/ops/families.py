@@ -29,6 +29,10 @@ def _broadcast(*types: Any) -> Shape:
     return np.broadcast_shapes(*(t.shape for t in types[:3] if hasattr(t, "shape")))
 
 
+def _same(x: Any, *_: Any) -> Shape:
+    return x.shape
+
+
 def _entry(ct: Any, parameters: dict[str, Any]) -> Any:
     """Elementwise: an entry hangs on its own cotangent."""
     return ct == 0
@@ -59,8 +63,13 @@ LINEAR = Family("linear", "linear", _all, None)
 VIEW = Family("view", "linear", _all, None)
 BILINEAR = Family("bilinear", "bilinear", _all, None)
 REDUCTION = Family("reduction", "transpose", _slice, None)
-ALONG_AXIS = Family("along_axis", "transpose", _slice, lambda x, *_: x.shape)
+ALONG_AXIS = Family("along_axis", "transpose", _slice, _same)
 GENERAL = Family("general", "transpose", _all, None)
+
+
+def draw(shape: Shape, *parameters: tuple[Any, ...]) -> Callable[[np.random.Generator], Any]:
+    """Examples for the generic suite: one array of normal numbers under each of several parameters."""
+    return lambda rng: [((rng.normal(size=shape),), p) for p in parameters]
 
 
 def unary(name: str, rule: Rule | None, *, domain: Any = REAL, **how: Unpack[Options]) -> Callable[..., Any]:
