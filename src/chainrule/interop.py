@@ -25,7 +25,20 @@ from chainrule.ops import (
 )  # fmt: skip
 from chainrule.ops.arguments import as_operand
 
-_MODULES = (elementwise, reductions, normalised, norms, scans, joining, arranging, views, indexing, take, linalg, einsum)
+_MODULES = (
+    elementwise,
+    reductions,
+    normalised,
+    norms,
+    scans,
+    joining,
+    arranging,
+    views,
+    indexing,
+    take,
+    linalg,
+    einsum,
+)
 _SPELLINGS = {  # NumPy's name -> ours
     "concatenate": "concat", "amax": "max", "amin": "min",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",

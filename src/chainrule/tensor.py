@@ -15,7 +15,7 @@ from chainrule import modes
 from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import common_namespace, dtype_in, is_foreign, is_number, is_numpy, namespace_of
 from chainrule.core.calls import is_tensor, raw, uneven, weak, wrap
-from chainrule.core.graph import before_write, leaf_node, own_copy, share
+from chainrule.core.graph import before_write, leaf_node, own_copy, share, take_back
 from chainrule.core.template import bind
 from chainrule.errors import ArgumentError, DTypeError, GraphError, LostGraphError, ShapeError, dtype_name, explain
 from chainrule.interop import array_function, array_ufunc
@@ -227,10 +227,14 @@ class Tensor(Operators):
     # ------------------------------------------------------------ in place
     def __setitem__(self, index: Any, value: Any) -> None:
         if self._is_rebound("[...] =", value):
-            self._rebind(indexing.setitem(self, value, index))
+            self._rebind(indexing.setitem(self, value, index), "[...] =")
         else:
-            before_write(self)
-            indexing.assign(self.data, raw(value), index)
+            before = before_write(self)
+            try:
+                indexing.assign(self.data, raw(value), index)
+            except Exception:
+                take_back(self, before)
+                raise
 
     def __iadd__(self, other: Any) -> Self:
         return self._update("+=", other, self.__add__, "iadd")
@@ -261,14 +265,15 @@ class Tensor(Operators):
         if self._is_rebound(sign, other):
             self._rebind(operation(other), sign)
             return self
-        before_write(self)
+        before = before_write(self)
         try:
             self.data = _WRITES[write](self.data, other.data if isinstance(other, Tensor) else other)
         except (TypeError, ValueError) as error:
-            kind = DTypeError if isinstance(error, TypeError) else ShapeError
-            raise kind(
-                explain(sign, str(error), x=self, y=other, remedy="x = x + y, which makes a new tensor")
-            ) from None
+            take_back(self, before)
+            fits = isinstance(error, TypeError)  # then NumPy says which dtype does not
+            fault = str(error) if fits else "the result does not have the shape of the tensor"
+            remedy = f"x = x {sign[:-1]} y, which makes a new tensor"
+            raise (DTypeError if fits else ShapeError)(explain(sign, fault, x=self, y=other, remedy=remedy)) from None
         return self
 
     def _is_rebound(self, sign: str, other: Any) -> bool:
@@ -286,10 +291,14 @@ class Tensor(Operators):
 
     def _rebind(self, result: Self, sign: str = "") -> None:
         if result.shape != self.shape:
-            raise ShapeError(explain(sign, f"the result f{list(result.shape)} does not fit into the tensor", x=self))
+            fault = "the result does not have the shape of the tensor"
+            raise ShapeError(explain(sign, fault, x=self, result=result, remedy="x = ..., which makes a new tensor"))
         if result.dtype != self.dtype:
             if not np.can_cast(result.dtype, self.dtype, "same_kind"):
-                raise DTypeError(explain(sign, f"{result.dtype} does not fit into the tensor", x=self))
+                fault = "the result does not fit into the dtype of the tensor"
+                raise DTypeError(
+                    explain(sign, fault, x=self, result=result, remedy="x = ..., which makes a new tensor")
+                )
             result = result.astype(self.dtype)
         self.data, self.node, self.shared = result.data, result.node, getattr(result, "shared", False)
 
