@@ -13,9 +13,9 @@ import sys
 import numpy as np
 
 _PIN_BYTES = 1 << 20
-_PIN_EVERY = 32
+_PIN_EVERY = 7  # has no factor in common with the number of walks in a step (grad 1, hvp 2), so each gets its turn
 _walks = 0
-_pin: object = None
+_pins: list[object] = [None] * 4
 
 # <malloc.h>
 _M_TRIM_THRESHOLD = -1
@@ -23,15 +23,15 @@ _M_MMAP_MAX = -4
 
 
 def hold_peak() -> None:
-    """Called at the start of a reverse walk, when the most memory is in use.
+    """Called at the start of a walk, when the most memory is in use.
 
-    glibc can only return what lies above the last block in use.  One untouched block, made at the peak and held until
-    a later walk, keeps what lies below it; it costs address space, no memory.  Steps of a loop resemble each other,
-    so it need not be moved at each.
+    glibc can only return what lies above the last block in use.  A few untouched blocks, made at peaks and held until
+    later walks, keep what lies below them; they cost address space, no memory.  Steps of a loop resemble each other,
+    so a block need not be made at each.
     """
-    global _walks, _pin
-    if _walks < 4 or _walks % _PIN_EVERY == 0:  # the first ones lie outside the heap, until one of them was freed
-        _pin = np.empty(_PIN_BYTES, np.uint8)
+    global _walks
+    if _walks < 8 or _walks % _PIN_EVERY == 0:  # the first ones lie outside the heap, until one of them was freed
+        _pins[(_walks if _walks < 8 else _walks // _PIN_EVERY) % len(_pins)] = np.empty(_PIN_BYTES, np.uint8)
     _walks += 1
 
 

@@ -169,7 +169,5 @@ def before_write(tensor: Any) -> None:
             if view is not None:
                 view.data = own_copy(view.data)
         leaf.aliases.clear()
-    if is_number(tensor.data):
-        tensor.data = own_copy(tensor.data)
     leaf.written = next_number()
     modes.note_write(leaf.written)

@@ -24,9 +24,10 @@ def _bit(_: np.random.Generator) -> list[Any]:
 
 # fmt: off
 # ---------------------------------------------------------------- arithmetic
+square = unary("square", lambda ct, x: ct * (x + x), doc="x² · 2x")
 add = binary("add", lambda ct: ct, lambda ct: ct, doc="x + y · 1 and 1")
 subtract = binary("subtract", lambda ct: ct, lambda ct: -ct, doc="x - y · 1 and -1")
-multiply = binary("multiply", lambda ct, y: ct * y, lambda ct, x: ct * x, doc="x * y · y and x")
+multiply = binary("multiply", lambda ct, y: ct * y, lambda ct, x: ct * x, same=square, doc="x * y · y and x")
 divide = binary("divide", lambda ct, y: ct / y, lambda ct, out, y: -(ct * out / y), domain=(REAL, NONZERO),
                 doc="x / y · 1/y and -x/y²")
 remainder = binary("remainder", lambda ct: ct, lambda ct, x, y: -(ct * floor(x / y)), domain=(REAL, NONZERO),
@@ -35,7 +36,6 @@ floor_divide = binary("floor_divide", None, None, domain=(REAL, NONZERO), doc="T
 negative = unary("negative", lambda ct: -ct, doc="-x · -1")
 positive = unary("positive", lambda ct: ct, doc="+x, a copy · 1")
 reciprocal = unary("reciprocal", lambda ct, out: -(ct * out * out), domain=NONZERO, doc="1 / x · -1/x²")
-square = unary("square", lambda ct, x: ct * (x + x), doc="x² · 2x")
 sqrt = unary("sqrt", lambda ct, out: ct / (out + out), domain=POSITIVE, doc="The square root · 1/(2√x)")
 abs = unary("abs", lambda ct, x: ct * sign(x), domain=NONZERO, doc="|x| · sign(x), so 0 at 0")
 sign = unary("sign", None, domain=NONZERO, doc="-1, 0 or 1 · none")
