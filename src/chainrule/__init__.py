@@ -1,6 +1,7 @@
 """Automatic differentiation for NumPy people, from first principles."""
 
 from chainrule import errors as errors
+from chainrule import verify as verify
 from chainrule.creation import arange as arange
 from chainrule.creation import asarray as asarray
 from chainrule.creation import empty as empty

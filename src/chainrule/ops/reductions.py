@@ -83,9 +83,6 @@ def _times_others(ct: Any, x: Any, x_type: Any, axes: tuple[int, ...], keepdims:
 
 
 _ones: dict[Any, Any] = {}
-# NumPy's stubs do not know positional arguments of `reduce`, which are much faster than names.
-_add: Any = np.add.reduce
-_multiply: Any = np.multiply.reduce
 
 
 def _sum(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:

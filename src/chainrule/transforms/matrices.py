@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule import tree
 from chainrule.backends.registry import is_foreign, namespace_of
-from chainrule.ops.creation import full_like
+from chainrule.ops.creation import filled, full_like
 from chainrule.ops.joining import stack
 from chainrule.ops.views import reshape_to
 from chainrule.transforms.arguments import (
@@ -111,7 +111,9 @@ def _basis(x: Any) -> Iterator[Any]:
 def _stacked(parts: list[Any], like: Any, shape: Any, axis: int) -> Any:
     """The derivatives side by side, zeros for missing ones, in the shape of a block."""
     parts = [full_like(like.data, 0.0) if part is None else part for part in parts]
-    block = stack(parts, axis=axis) if parts else np.zeros(shape, like.dtype)
+    if not parts:
+        return filled(shape, 0.0, like.data)
+    block = stack(parts, axis=axis)
     return block if block.shape == shape else reshape_to(block, shape)
 
 
