@@ -30,12 +30,22 @@ from chainrule.ops.arranging import swapaxes as swapaxes
 from chainrule.ops.arranging import tile as tile
 from chainrule.ops.arranging import tril as tril
 from chainrule.ops.arranging import triu as triu
+from chainrule.ops.einsum import einsum as einsum
 from chainrule.ops.elementwise import *  # noqa: F403
+from chainrule.ops.indexing import scatter_add as scatter_add
+from chainrule.ops.indexing import setitem as setitem
 from chainrule.ops.joining import concat as concat
 from chainrule.ops.joining import pad as pad
 from chainrule.ops.joining import split as split
 from chainrule.ops.joining import stack as stack
 from chainrule.ops.joining import unstack as unstack
+from chainrule.ops.linalg import cross as cross
+from chainrule.ops.linalg import kron as kron
+from chainrule.ops.linalg import matmul as matmul
+from chainrule.ops.linalg import outer as outer
+from chainrule.ops.linalg import tensordot as tensordot
+from chainrule.ops.linalg import trace as trace
+from chainrule.ops.linalg import vecdot as vecdot
 from chainrule.ops.normalised import log_softmax as log_softmax
 from chainrule.ops.normalised import logsumexp as logsumexp
 from chainrule.ops.normalised import softmax as softmax
@@ -55,6 +65,10 @@ from chainrule.ops.scans import argsort as argsort
 from chainrule.ops.scans import cumulative_prod as cumulative_prod
 from chainrule.ops.scans import cumulative_sum as cumulative_sum
 from chainrule.ops.scans import sort as sort
+from chainrule.ops.take import nonzero as nonzero
+from chainrule.ops.take import searchsorted as searchsorted
+from chainrule.ops.take import take as take
+from chainrule.ops.take import take_along_axis as take_along_axis
 from chainrule.ops.views import astype as astype
 from chainrule.ops.views import broadcast_to as broadcast_to
 from chainrule.ops.views import expand_dims as expand_dims
