@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from typing import Any
 
 import numpy as np
 
-_PIN_BYTES = 1 << 20
-_PIN_EVERY = 7  # has no factor in common with the number of walks in a step (grad 1, hvp 2), so each gets its turn
+_BLOCK = 1 << 20  # bytes
+_TRY_EVERY = 7  # no common factor with the number of walks in a step (grad 1, hvp 2), so each of them gets its turn
+_FORGET_EVERY = 7 << 12
 _walks = 0
-_pins: list[object] = [None] * 4
+_held: Any = None
+_address = 0
 
 # <malloc.h>
 _M_TRIM_THRESHOLD = -1
@@ -25,13 +28,18 @@ _M_MMAP_MAX = -4
 def hold_peak() -> None:
     """Called at the start of a walk, when the most memory is in use.
 
-    glibc can only return what lies above the last block in use.  A few untouched blocks, made at peaks and held until
-    later walks, keep what lies below them; they cost address space, no memory.  Steps of a loop resemble each other,
-    so a block need not be made at each.
+    glibc can only return what lies above the last block in use.  One untouched block, made at a peak and held, keeps
+    what lies below it; it costs address space, no memory.  From time to time another is made, and held instead if it
+    lies higher.
     """
-    global _walks
-    if _walks < 8 or _walks % _PIN_EVERY == 0:  # the first ones lie outside the heap, until one of them was freed
-        _pins[(_walks if _walks < 8 else _walks // _PIN_EVERY) % len(_pins)] = np.empty(_PIN_BYTES, np.uint8)
+    global _walks, _held, _address
+    if _walks % _TRY_EVERY == 0:
+        if _walks == 0:
+            np.empty(_BLOCK, np.uint8)  # lies outside the heap; once it was freed, glibc takes such blocks from the heap
+        block = np.empty(_BLOCK, np.uint8)
+        address = block.__array_interface__["data"][0]
+        if address > _address or _walks % _FORGET_EVERY == 0:
+            _held, _address = block, address
     _walks += 1
 
 
