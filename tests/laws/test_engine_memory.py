@@ -173,6 +173,8 @@ def test_numbers_are_weak_and_told_apart():
     assert cr.copysign(cr.tensor([1.0]), -0.0).item() == -1.0
     assert cr.copysign(cr.tensor([1.0]), 0.0).item() == 1.0
     assert (x * np.float64(2.0)).dtype == np.float64
+    assert cr.where(np.array([True, False]), x, 0.0).dtype == np.float32
+    assert cr.where(cr.tensor([True, False]), 0.0, x).dtype == np.float32
     with pytest.raises(DTypeError):
         cr.tensor(np.array([1], np.int8)) * 1000
 
