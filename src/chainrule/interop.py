@@ -20,15 +20,36 @@ from chainrule.core.calls import is_tensor, raw
 from chainrule.core.primitive import PRIMITIVES
 from chainrule.errors import DTypeError, TraceError, explain
 from chainrule.operators import Operators
-from chainrule.ops import arranging, elementwise, indexing, joining, linalg, normalised, norms, reductions, scans, views
+from chainrule.ops import (
+    arranging,
+    einsum,
+    elementwise,
+    indexing,
+    joining,
+    linalg,
+    normalised,
+    norms,
+    reductions,
+    scans,
+    take,
+    views,
+)  # fmt: skip
 from chainrule.ops.arguments import as_operand
 
-try:  # being built
-    from chainrule.ops import einsum
-except ImportError:
-    einsum = elementwise
-
-_MODULES = (elementwise, reductions, normalised, norms, scans, joining, arranging, views, indexing, linalg, einsum)
+_MODULES = (
+    elementwise,
+    reductions,
+    normalised,
+    norms,
+    scans,
+    joining,
+    arranging,
+    views,
+    indexing,
+    take,
+    linalg,
+    einsum,
+)
 _SPELLINGS = {  # NumPy's name -> ours
     "concatenate": "concat", "amax": "max", "amin": "min",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",

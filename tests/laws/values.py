@@ -35,6 +35,7 @@ TEXTBOOK: dict[str, Any] = {
     "power_by": np.float_power,
     "bitwise_invert": np.logical_not,
     "getitem": lambda x, index: x[index],
+    "gather": lambda x, index: x[index.entries],
     "reduce_sum": lambda x, axes, keepdims: np.sum(x, axis=axes, keepdims=keepdims),
     "reduce_all": lambda x, axes, keepdims: np.all(x, axis=axes, keepdims=keepdims),
     "reduce_any": lambda x, axes, keepdims: np.any(x, axis=axes, keepdims=keepdims),

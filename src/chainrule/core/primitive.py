@@ -196,6 +196,8 @@ def primitive(
             p.pull(*of)
 
         p.pull = first_pull
+    p.call.__module__ = "chainrule"
+    p.call.__module__ = "chainrule"
     p.call.__name__ = p.call.__qualname__ = name
     p.call.__doc__ = _docstring(p, doc)
     p.call.primitive = p  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]

@@ -100,7 +100,7 @@ def _entry(operation: str, x: Any, index: Any, entry: Any) -> Any:
         return bool(entry)
     try:
         if isinstance(entry, slice):
-            bounds = (entry.start, entry.stop, entry.step)
+            bounds: tuple[Any, ...] = (entry.start, entry.stop, entry.step)
             return slice(*(None if bound is None else as_integer(raw(bound)) for bound in bounds))
         if hasattr(entry, "__index__") and not hasattr(entry, "shape"):
             return as_integer(entry)
@@ -192,15 +192,21 @@ def expanded(entries: tuple[Any, ...], ndim: int) -> list[Any]:
 def in_bounds(index: Any, shape: Shape) -> tuple[Any, ...]:
     """A basic index spelled out for libraries that know no `...`, no missing axes and no slices beyond the end."""
     out: list[Any] = []
-    axis = 0
-    for entry in expanded(index if isinstance(index, tuple) else (index,), len(shape)):
+    lengths = iter(shape)
+    entries: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)
+    for entry in expanded(entries, len(shape)):
+        if entry is None:
+            out.append(None)
+            continue
+        length = next(lengths)
         if isinstance(entry, slice):
-            start, stop, step = entry.indices(shape[axis])
-            entry = slice(start, None if stop < 0 else stop, step)
-        elif entry is not None and not -shape[axis] <= entry < shape[axis]:
-            raise IndexError(f"index {entry} is out of bounds for axis {axis} with size {shape[axis]}")
-        out.append(entry)
-        axis += entry is not None
+            start, stop, step = entry.indices(length)
+            out.append(slice(start, None if stop < 0 else stop, step))
+        elif -length <= entry < length:
+            out.append(entry)
+        else:
+            axis = sum(part is not None for part in out)
+            raise IndexError(f"index {entry} is out of bounds for axis {axis} with size {length}")
     return tuple(out)
 
 
@@ -235,6 +241,7 @@ def in_words(index: Any) -> str:
     if isinstance(index, tuple):
         return ", ".join(map(in_words, index))  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(index, slice):
-        parts = ["" if bound is None else str(bound) for bound in (index.start, index.stop, index.step)]
-        return ":".join(parts if index.step is not None else parts[:2])
+        bounds: tuple[Any, ...] = (index.start, index.stop, index.step)
+        words = ["" if bound is None else str(bound) for bound in bounds]
+        return ":".join(words if words[2] else words[:2])
     return "..." if index is ... else describe(index)

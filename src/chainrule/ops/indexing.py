@@ -16,8 +16,8 @@ from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import is_foreign, is_numpy, namespace_of
 from chainrule.core.calls import constant, is_tensor, lift, raw, wrap
 from chainrule.core.primitive import primitive
-from chainrule.errors import BranchError, DTypeError, IndexingError, explain
-from chainrule.ops.arguments import shape_of
+from chainrule.errors import BranchError, DTypeError, IndexingError, ShapeError, explain
+from chainrule.ops.arguments import as_operand, shape_of
 from chainrule.ops.elementwise import add, less, multiply, where
 from chainrule.ops.families import LINEAR
 from chainrule.ops.index import (
@@ -33,15 +33,7 @@ from chainrule.ops.index import (
     is_plain,
     lone_array,
 )  # fmt: skip
-from chainrule.ops.take import (
-    accumulate_standard,
-    as_operand,
-    positions_beside,
-    scatter_along,
-    take,
-    take_entries,
-    take_standard,
-)
+from chainrule.ops.take import accumulate_standard, positions_beside, scatter_along, take, take_entries, take_standard
 from chainrule.ops.views import astype, broadcast_to, permute, reshape_to
 from chainrule.types import Shape
 
@@ -61,8 +53,14 @@ def _scatter_standard(xp: Any, x: Any, index: Any, shape: Shape) -> Any:
     if type(index) is Index:
         at = xp.asarray(index.positions(shape).reshape(-1))
         return xp.reshape(accumulate_standard(xp, xp.reshape(x, (-1,)), at, 0, prod(shape)), shape)
-    out = xp.zeros(shape, dtype=x.dtype)
-    out[in_bounds(index, shape)] = x
+    return _written_by_slices(xp, xp.zeros(shape, dtype=x.dtype), x, index)
+
+
+def _written_by_slices(xp: Any, out: Any, v: Any, index: Any) -> Any:
+    """`out[index] = v` for a basic index; the standard has no None in an index that is written to."""
+    places = tuple(part for part in in_bounds(index, out.shape) if part is not None)
+    v = xp.broadcast_to(v, selected_shape(out, index))
+    out[places] = xp.reshape(v, selected_shape(out, places))
     return out
 
 
@@ -75,9 +73,7 @@ def _overwrite(x: Any, v: Any, index: Any) -> Any:
 def _overwrite_standard(xp: Any, x: Any, v: Any, index: Any) -> Any:
     v = xp.astype(v, x.dtype)
     if type(index) is not Index:
-        out = xp.asarray(x, copy=True)
-        out[in_bounds(index, x.shape)] = v
-        return out
+        return _written_by_slices(xp, xp.asarray(x, copy=True), v, index)
     at = index.positions(x.shape)
     source = np.full(prod(x.shape), -1)
     source[at.reshape(-1)] = np.arange(at.size)
@@ -88,12 +84,13 @@ def _overwrite_standard(xp: Any, x: Any, v: Any, index: Any) -> Any:
     return xp.reshape(xp.where(xp.asarray(source >= 0), new, xp.reshape(x, (-1,))), x.shape)
 
 
-def _written(ct: Any, v_type: Any, index: Any) -> Any:
+def _written(ct: Any, v_type: Any, at: Any) -> Any:
     """The cotangent of what was written: of several writes to one position the last one counts."""
-    g = _selected(ct, index)
-    last = index.last_writes(ct.shape) if type(index) is Index else None
+    g = _selected(ct, at)
+    last = at.last_writes(ct.shape) if type(at) is Index else None
     if last is not None:
-        g = where(last, g, 0.0)
+        data = raw(g)
+        g = where(namespace_of(data).asarray(last) if is_foreign(data) else last, g, 0.0)
     extra = len(v_type.shape) - len(g.shape)
     return reshape_to(g, (1,) * extra + tuple(g.shape)) if extra > 0 else g
 
@@ -107,7 +104,7 @@ def selected_shape(x: Any, index: Any) -> Shape:
     return np.broadcast_to(np.empty((), bool), x.shape)[index.entries if type(index) is Index else index].shape
 
 
-def _does_not_fill(x: Any, v: Any, index: Any) -> tuple[str, str]:
+def _does_not_fill(x: Any, v: Any, index: Any) -> Any:
     return "v does not fill the selected entries", f"v of a shape that broadcasts to {selected_shape(x, index)}"
 
 
@@ -134,8 +131,8 @@ def _samples(rng: np.random.Generator) -> list[Any]:
 read_at = primitive(
     "getitem",
     LINEAR,
-    [lambda ct, x_type, index: scatter(ct, index, x_type.shape)],
-    parameters="index",
+    [lambda ct, x_type, at: scatter(ct, at, x_type.shape)],
+    parameters="at",
     forward=read,
     standard=lambda xp, x, index: x[in_bounds(index, x.shape)],
     shape_rule=selected_shape,
@@ -146,8 +143,8 @@ read_at = primitive(
 gather = primitive(
     "gather",
     LINEAR,
-    [lambda ct, x_type, index: scatter(ct, index, x_type.shape)],
-    parameters="index",
+    [lambda ct, x_type, at: scatter(ct, at, x_type.shape)],
+    parameters="at",
     forward=lambda x, index: np.asarray(x)[index.entries],
     standard=lambda xp, x, index: take_standard(xp, xp.reshape(x, (-1,)), xp.asarray(index.positions(x.shape)), 0),
     shape_rule=selected_shape,
@@ -157,8 +154,8 @@ gather = primitive(
 scatter = primitive(
     "scatter",
     LINEAR,
-    [lambda ct, index: _selected(ct, index)],
-    parameters="index shape",
+    [lambda ct, at: _selected(ct, at)],
+    parameters="at shape",
     forward=_scatter,
     standard=_scatter_standard,
     shape_rule=lambda x, index, shape: shape,
@@ -169,9 +166,9 @@ scatter = primitive(
 write_at = primitive(
     "setitem",
     LINEAR,
-    [lambda ct, index: write_at(ct, 0.0, index), _written],
+    [lambda ct, at: write_at(ct, 0.0, at), _written],
     inputs="x v",
-    parameters="index",
+    parameters="at",
     forward=_overwrite,
     standard=_overwrite_standard,
     shape_rule=lambda x, v, index: x.shape,
@@ -231,6 +228,21 @@ def setitem(x: Any, v: Any, index: Any) -> Any:
     return write_at(x, v, Index(tuple(_concrete(x, entry) for entry in entries)))
 
 
+def assign(data: Any, v: Any, index: Any) -> None:
+    """`data[index] = v` in the memory of a raw array, for any index that `setitem` takes.
+
+    **Raises** IndexingError, ShapeError, before anything was written.
+    """
+    if not is_plain(index):
+        index = canonical("setitem", data, index)
+    try:
+        data[index if is_numpy(data) else in_bounds(index, data.shape)] = v
+    except (IndexError, ValueError) as error:
+        fault = str(error).split("\n", maxsplit=1)[0]
+        kind = IndexingError if isinstance(error, IndexError) else ShapeError
+        raise kind(explain("setitem", fault, x=data, v=v, index=Index((index,)))) from None
+
+
 def scatter_add(x: Any, index: Any, v: Any) -> Any:
     """A new x, with v added at `index`, again for every time that a place comes up.
 
@@ -243,15 +255,17 @@ def scatter_add(x: Any, index: Any, v: Any) -> Any:
     """
     x = as_operand(x)
     shape = shape_of(x)
-    entries = index if is_plain(index) else canonical("scatter_add", x, index)
     v = _value_for("scatter_add", x, v)
     v = v if v.dtype == x.dtype else astype(v, x.dtype)
-    if isinstance(entries, tuple) and any(map(is_live, entries)):
+    if is_plain(index):
+        return add(x, scatter(broadcast_to(v, selected_shape(x, index)), index, shape))
+    entries = canonical("scatter_add", x, index)
+    if any(map(is_live, entries)):
         at = _take_live(np.arange(prod(shape)).reshape(shape), entries)
         flat = reshape_to(broadcast_to(v, at.shape), (prod(at.shape),))
         return add(x, reshape_to(scatter_along(flat, reshape_to(at, (prod(at.shape),)), 0, prod(shape)), shape))
-    where_to = Index(entries) if isinstance(entries, tuple) and any(map(is_array, entries)) else entries
-    return add(x, scatter(broadcast_to(v, selected_shape(x, where_to)), where_to, shape))
+    at = Index(entries) if any(map(is_array, entries)) else entries
+    return add(x, scatter(broadcast_to(v, selected_shape(x, at)), at, shape))
 
 
 def _value_for(operation: str, x: Any, v: Any) -> Any:

@@ -200,7 +200,10 @@ def _pulled(node: Node, given: list[Any], named: dict[str, Any], ct: Any) -> lis
             rule, read = rule_of(index)
             if t is None or rule is None:
                 continue
-            g = fit(rule(ct, **{name: index if name == "index" and node[1].variadic else named[name] for name in read}), node[2][index])
+            g = fit(
+                rule(ct, **{name: index if name == "index" and node[1].variadic else named[name] for name in read}),
+                node[2][index],
+            )
             if getattr(g, "node", None) is not None:
                 pairs.append((g.node, t))
     return pairs
