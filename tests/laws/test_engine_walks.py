@@ -90,6 +90,10 @@ def test_gradient_has_the_dtype_of_its_leaf():
     (z * np.full(3, 2.0)).sum().backward()
     assert z.grad.dtype == np.float32
     same(z.grad, np.full((2, 3), 2.0))
+    m, n = leaf(np.ones((2, 2), np.float32)), leaf(np.full((2, 2), 2.0))
+    (m @ n).sum().backward()
+    assert (m.grad.dtype, n.grad.dtype) == (np.float32, np.float64)
+    same(m.grad, np.full((2, 2), 4.0))
     half = leaf(np.ones(2, np.float16))
     cr.sum(half.astype(np.float64) * 3.0).backward()
     assert half.grad.dtype == np.float16
@@ -137,11 +141,13 @@ def test_residuals_die_as_the_walk_passes():
     x = leaf(np.ones(1000))
     y = cr.exp(x)
     kept = weakref.ref(y.data)
-    z = (y * y).sum()
+    square = y * y
+    z = square.sum()
     del y
     assert kept() is not None
     z.backward()
-    assert kept() is None
+    assert kept() is None  # though `square`, whose rule read it, is still there
+    assert square.shape == (1000,)
 
 
 def test_a_dropped_graph_dies_without_the_collector():
@@ -268,6 +274,15 @@ def test_a_nan_that_matters_stays():
         y = k * cr.log(x)
     y.backward()  # finite results are left alone: the derivative with respect to k is log 0
     assert k.grad == -np.inf
+
+
+def test_a_finite_derivative_is_not_masked_either():
+    """k log x at k = 0, beside an entry that holds NaN: the slope in x is 0, and its derivative in k is 1 / x."""
+    x, k = leaf([2.0, np.nan]), leaf([0.0, 1.0])
+    y = cr.where(np.array([True, False]), k * cr.log(x), 0.0).sum()
+    (gx,) = cr.gradients(y, [x], create_graph=True)
+    same(gx.data, [0.0, 0.0])
+    same(cr.gradients(gx.sum(), [k])[0], [0.5, 0.0])
 
 
 def test_infinities_add_up_without_complaint():

@@ -126,6 +126,8 @@ def killer(mutant: EngineMutant) -> str:
             warnings.simplefilter("error")
             for name, check in checks():
                 check()
+    except SyntaxError as error:
+        raise LookupError(f"out of date: {mutant.name} is no Python any more: {error}") from error
     except BaseException as error:  # noqa: BLE001 - pytest's own failures are no Exception, and whatever it is, it has noticed
         return f"{name}: {type(error).__name__}"
     finally:
@@ -191,7 +193,7 @@ MUTANTS = [
         ("every NaN is masked", "bad = logical_and(isnan(raw(g)), silent)", "bad = isnan(raw(g))"),
         ("finite values are masked", "bad = logical_and(isnan(raw(g)), silent)", "bad = silent"),
         ("axes of length 1 are not summed", "if n == 1 != g.shape[extra + k]]", "if False]"),
-        ("new axes are not summed", "axes = (*range(extra),", "axes = ("),
+        ("new axes are not summed", "axes = (*range(extra),", "axes = (*(),"),
         ("no cast to the dtype of the value", "g = cast(g, dtype)", "pass"),
         ("a root named twice counts once", "cts[key] = cts[key] + ct if key in cts else ct", "cts[key] = ct"),
         ("accumulation replaces, in the slow walk", "cts[key] = cts[key] + g if key in cts else g", "cts[key] = g"),
@@ -241,7 +243,7 @@ MUTANTS = [
         ("a new leaf shares memory", 'if getattr(self, "shared", False):  # a leaf', "if False:  # a leaf"),
         ("a detached value shares memory unnoticed", "share(self, result)", "pass"),
         ("a tensor turns into an array in silence", "if self.node is not None:\n            fault = \"a tensor that wants", "if False:\n            fault = \"a tensor that wants"),
-        ("new tensors share memory", "array = np.array(data, wanted)", "array = np.asarray(data, wanted)"),
+        ("new tensors share memory", "self.data = data.copy() if plain", "self.data = data if plain"),
         ("copies share their gradient", "return None if grad is None else own_copy(raw(grad))", "return grad"),
         ("an upstream gradient of any shape", "if ct.shape != y.shape:", "if False:"),
     ),
