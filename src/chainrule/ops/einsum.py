@@ -129,9 +129,10 @@ def _plan(subscripts: str, shapes: tuple[Shape, ...]) -> Plan:
         if label not in sizes:
             raise ArgumentError(_about(subscripts, shapes, f"the output label {label!r} is in no operand"))
     terms: list[_Term] = [_Term(labels, shape) for labels, shape in zip(inputs, shapes, strict=True)]
-    for k, term in enumerate(terms):
+    for term in terms:
         term.drop_broadcast(sizes)
         term.take_diagonals()
+    for k, term in enumerate(terms):
         term.sum_all_but(_needed(terms, output, (k,)))
     alone = [term.steps for term in terms]
     meetings: list[Meeting] = []
@@ -191,7 +192,11 @@ def _parsed(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[Labels, .
     left, arrow, right = text.partition("->")
     terms = left.split(",")
     letters = text.replace("->", "").replace("...", "").replace(",", "")
-    if not all(letter.isalpha() for letter in letters) or any(term.count("...") > 1 for term in [*terms, right]):
+    if (
+        "->" in right
+        or not all(letter.isalpha() for letter in letters)
+        or any(term.count("...") > 1 for term in [*terms, right])
+    ):
         fault = "subscripts are letters, commas, `...` once for each operand, and one `->`"
         raise ArgumentError(_about(subscripts, shapes, fault))
     if len(terms) != len(shapes):

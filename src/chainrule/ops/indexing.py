@@ -55,7 +55,9 @@ def getitem(x: Any, index: Any) -> Any:
     if lone is not None:
         axis, array = lone
         array = wrap(array, None) if is_numpy(array) and is_tensor(x) else array
-        return take_entries(x, array if is_numpy(raw(x)) else positions_beside("getitem", array, x), axis)
+        return take_entries(
+            x, array if is_numpy(raw(x)) else positions_beside("getitem", array, x), axis % len(x.shape)
+        )
     if any(map(is_live, entries)):
         return _take_live(x, entries)
     return gather(x, Index(entries))
@@ -114,14 +116,22 @@ def scatter_add(x: Any, index: Any, v: Any) -> Any:
     v = _value_for("scatter_add", x, v)
     v = v if v.dtype == x.dtype else astype(v, x.dtype)
     if is_plain(index):
-        return add(x, scatter(broadcast_to(v, selected_shape(x, index)), index, shape))
+        return add(x, scatter(broadcast_to(v, _selected_shape(x, index)), index, shape))
     entries = canonical("scatter_add", x, index)
     if any(map(is_live, entries)):
-        at = _take_live(np.arange(prod(shape)).reshape(shape), entries)
+        places = np.arange(prod(shape)).reshape(shape)
+        at = _take_live(positions_beside("scatter_add", places, raw(x)) if is_foreign(raw(x)) else places, entries)
         flat = reshape_to(broadcast_to(v, at.shape), (prod(at.shape),))
         return add(x, reshape_to(scatter_along(flat, reshape_to(at, (prod(at.shape),)), 0, prod(shape)), shape))
     at = Index(entries) if any(map(is_array, entries)) else entries
-    return add(x, scatter(broadcast_to(v, selected_shape(x, at)), at, shape))
+    return add(x, scatter(broadcast_to(v, _selected_shape(x, at)), at, shape))
+
+
+def _selected_shape(x: Any, index: Any) -> Any:
+    try:
+        return selected_shape(x, index)
+    except IndexError as error:
+        raise IndexingError(explain("scatter_add", str(error), x=x, index=Index((index,)))) from None
 
 
 def _value_for(operation: str, x: Any, v: Any) -> Any:
@@ -131,7 +141,9 @@ def _value_for(operation: str, x: Any, v: Any) -> Any:
             fault = "an array of integers cannot hold a value that wants a gradient"
             raise DTypeError(explain(operation, fault, x=x, v=v, remedy="astype(x, v.dtype)"))
         return v
-    return constant(v, x) if is_tensor(x) else lift(v, raw(x), copy=False)
+    if is_tensor(x):
+        return constant(v, x) if is_numpy(raw(x)) else wrap(lift(v, raw(x), copy=True), None)
+    return lift(v, x, copy=False)
 
 
 def _concrete(x: Any, entry: Any) -> Any:
@@ -156,7 +168,8 @@ def _take_live(x: Any, entries: tuple[Any, ...]) -> Any:
     lengths = [x.shape[k] for k in places]
     flat, *more = (_from_front(x, parts[k], n) for k, n in zip(places, lengths, strict=True))
     for part, length in zip(more, lengths[1:], strict=True):
-        flat = add(multiply(flat, length), part)
+        ahead = flat * length if type(flat) is int else multiply(flat, length)
+        flat = ahead + part if type(ahead) is int and type(part) is int else add(ahead, part)
     x = reshape_to(permute(x, (*places, *others)), (prod(lengths), *(x.shape[k] for k in others)))
     out = take_entries(x, flat, 0)
     ndim = len(shape_of(flat))
