@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from chainrule import modes
+from chainrule.backends.abstract import Abstract
+from chainrule.backends.registry import dtype_in, is_foreign, namespace_of
 from chainrule.core.calls import is_tensor, raw, wrap
 from chainrule.errors import ArgumentError, DTypeError, explain
 from chainrule.ops import joining, views
@@ -57,6 +59,8 @@ def asarray(data: Any, dtype: Any = None) -> Tensor:
     """
     if is_tensor(data):
         return data if dtype is None else views.astype(data, dtype, copy=False)
+    if is_foreign(data) or isinstance(data, Abstract):
+        return wrap(data, None) if dtype is None else views.astype(wrap(data, None), dtype, copy=False)
     if isinstance(data, np.ndarray) and data.dtype.kind in "biufc" and dtype in (None, data.dtype):  # pyright: ignore[reportUnknownMemberType]
         return wrap(data, None)
     return tensor(data, dtype)
@@ -92,24 +96,34 @@ def empty(shape: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     return Tensor(np.empty(as_shape("empty", shape), _default(dtype, "empty")), None, requires_grad)
 
 
+def _like(name: str, x: Any, dtype: Any, requires_grad: bool, *fill: Any) -> Tensor:
+    """New entries by the library that x is of; beside an abstract array they are known, so NumPy makes them."""
+    data = raw(x)
+    library = namespace_of(data) if is_foreign(data) else np
+    if isinstance(data, Abstract):
+        data = np.broadcast_to(np.zeros((), data.dtype), data.shape)
+    wanted = dtype_in(library, dtype) if library is not np else None if dtype is None else real_dtype(name, dtype)
+    return Tensor(getattr(library, name)(data, *fill, dtype=wanted), None, requires_grad)
+
+
 def zeros_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros of the shape and dtype of x."""
-    return Tensor(np.zeros_like(raw(x), dtype=dtype), None, requires_grad)
+    return _like("zeros_like", x, dtype, requires_grad)
 
 
 def ones_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones of the shape and dtype of x."""
-    return Tensor(np.ones_like(raw(x), dtype=dtype), None, requires_grad)
+    return _like("ones_like", x, dtype, requires_grad)
 
 
 def empty_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Entries of any value, of the shape and dtype of x."""
-    return Tensor(np.empty_like(raw(x), dtype=dtype), None, requires_grad)
+    return _like("empty_like", x, dtype, requires_grad)
 
 
 def full_like(x: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """One value, of the shape and dtype of x."""
-    return Tensor(np.full_like(raw(x), raw(fill_value), dtype=dtype), None, requires_grad)
+    return _like("full_like", x, dtype, requires_grad, raw(fill_value))
 
 
 _arange: Any = np.arange  # whose stubs know no argument of any type

@@ -13,14 +13,14 @@ import numpy as np
 
 from chainrule import modes
 from chainrule.backends.abstract import Abstract
-from chainrule.backends.registry import is_foreign, is_number, is_numpy
+from chainrule.backends.registry import common_namespace, dtype_in, is_foreign, is_number, is_numpy, namespace_of
 from chainrule.core.calls import is_tensor, lift, raw, weak, wrap
 from chainrule.core.graph import before_write, leaf_node, own_copy, share
 from chainrule.core.template import bind
-from chainrule.errors import ArgumentError, DTypeError, GraphError, LostGraphError, ShapeError, explain
+from chainrule.errors import ArgumentError, DTypeError, GraphError, LostGraphError, ShapeError, dtype_name, explain
 from chainrule.interop import array_function, array_ufunc
 from chainrule.operators import Operators
-from chainrule.ops import indexing, joining
+from chainrule.ops import indexing, joining, views
 from chainrule.ops.arguments import real_dtype
 from chainrule.ops.creation import full_like
 from chainrule.types import Array, Shape
@@ -90,7 +90,7 @@ class Tensor(Operators):
         if not wanted:
             self.node = None
         elif self.node is None:
-            if getattr(self.dtype, "kind", "f") != "f":
+            if dtype_name(self.dtype)[0] != "f":
                 raise DTypeError(
                     explain("requires_grad", "only floating numbers have gradients", x=self, remedy="2.0 for 2")
                 )
@@ -121,10 +121,10 @@ class Tensor(Operators):
         if self.node is None:
             fault = "the tensor has no graph: nothing that it was computed from wants a gradient"
             raise LostGraphError(explain("backward", fault, x=self, remedy="cr.tensor(..., requires_grad=True)"))
-        ct = _cotangent(self, cotangent)
-        owned = {id(ct)}
+        ct = _cotangent(self, cotangent, create_graph)
+        owned = {id(ct.data if create_graph else ct)}
         free = not (create_graph if retain_graph is None else retain_graph)
-        for node, g in reverse([(self.node, wrap(ct, None) if create_graph else ct)], create_graph, None, free):
+        for node, g in reverse([(self.node, ct)], create_graph, None, free):
             leaf = node[3].tensor()
             if leaf is not None and leaf.node is node:
                 total = g if leaf.grad is None else leaf.grad + g
@@ -214,7 +214,8 @@ class Tensor(Operators):
         return made
 
     def __reduce__(self) -> Any:
-        return _rebuilt, (type(self), np.asarray(self.data), self.requires_grad and self.is_leaf, _copied(self.grad))
+        data = self.data if is_foreign(self.data) else np.asarray(self.data)
+        return _rebuilt, (type(self), data, self.requires_grad and self.is_leaf, _copied(self.grad))
 
     # ------------------------------------------------------------ NumPy's protocols
     __array_ufunc__ = array_ufunc
@@ -295,11 +296,14 @@ class Tensor(Operators):
 
 def _fresh(data: Any, dtype: Any) -> Array:
     """A new array of what a user gave."""
-    wanted = None if dtype is None else real_dtype("tensor", dtype)
     if is_tensor(data):
-        data = data.numpy()
-    if isinstance(data, Abstract) or is_foreign(data):
+        data = data.data if data.node is None else data.numpy()
+    if isinstance(data, Abstract):
         return data
+    if is_foreign(data):
+        library = namespace_of(data)
+        return library.asarray(data, dtype=dtype_in(library, dtype), copy=True)
+    wanted = None if dtype is None else real_dtype("tensor", dtype)
     try:
         array = np.array(data, wanted)
     except (ValueError, TypeError) as error:
@@ -311,11 +315,14 @@ def _fresh(data: Any, dtype: Any) -> Array:
 
 def _own_gradient(g: Any, dtype: Any, owned: set[int]) -> Any:
     """A gradient that shares memory with nothing: what a rule passed on, or looks at other memory, is copied."""
-    if is_tensor(g):
-        shared = id(g.data) in owned
-        owned.add(id(g.data))
-        return wrap(own_copy(g.data), g.node) if shared else g
-    return np.array(g, dtype) if is_numpy(g) else g
+    if is_numpy(g):
+        return np.array(g, dtype)
+    data = raw(g)
+    shared = id(data) in owned or getattr(data, "base", None) is not None
+    owned.add(id(data))
+    if not shared:
+        return g
+    return wrap(own_copy(data), g.node) if is_tensor(g) else own_copy(data)
 
 
 def _copied(grad: Any) -> Any:
@@ -343,18 +350,27 @@ def _one_of(data: Array) -> Array:
     return one
 
 
-def _cotangent(y: Tensor, cotangent: Any) -> Array:
-    """The cotangent that a walk from `y` starts with."""
+def _cotangent(y: Tensor, cotangent: Any, graph: bool) -> Any:
+    """The cotangent that a walk from `y` starts with: raw, or for a walk that is recorded, a tensor.
+
+    A recorded walk keeps the graph of a cotangent, which may want a gradient itself, and a copy of an array.
+    """
     if cotangent is None:
         if y.size != 1:
             fault = "only a tensor of one element has a gradient by itself"
             raise ShapeError(explain("backward", fault, y=y, remedy="y.sum(), or an upstream gradient: cotangent=..."))
-        return _one_of(y.data)
-    ct = raw(cotangent)
-    ct = weak(ct, y.data) if isinstance(ct, (bool, int, float)) else lift(ct, None, copy=False)
+        return wrap(_one_of(y.data), None) if graph else _one_of(y.data)
+    ct: Any = cotangent if graph and is_tensor(cotangent) else raw(cotangent)
+    if not is_tensor(ct):
+        ct = weak(ct, y.data) if isinstance(ct, (bool, int, float)) else lift(ct, None, copy=graph)
     if ct.shape != y.shape:
         raise ShapeError(explain("backward", "the cotangent does not have the shape of the value", y=y, cotangent=ct))
-    return ct if ct.dtype == y.dtype else ct.astype(y.dtype)
+    if not (isinstance(raw(ct), Abstract) or isinstance(y.data, Abstract)):
+        common_namespace("backward", [y.data, raw(ct)])
+    if dtype_name(ct.dtype)[0] == "c" and dtype_name(y.dtype)[0] != "c":
+        raise DTypeError(explain("backward", "the cotangent of a real value is real", y=y, cotangent=ct))
+    ct = ct if ct.dtype == y.dtype else views.cast(ct, y.dtype)
+    return wrap(ct, None) if graph and not is_tensor(ct) else ct
 
 
 def gradients(y: Tensor, xs: Any, cotangent: Any = None, create_graph: bool = False) -> Any:
@@ -379,14 +395,13 @@ def gradients(y: Tensor, xs: Any, cotangent: Any = None, create_graph: bool = Fa
         raise LostGraphError(explain("gradients", "y is no tensor", y=y))
     found: dict[int, Any] = {}
     if y.node is not None:
-        ct = _cotangent(y, cotangent)
-        root = (y.node, wrap(ct, None) if create_graph else ct)
+        root = (y.node, _cotangent(y, cotangent, create_graph))
         found = {n[0]: g for n, g in reverse([root], create_graph, {x.node[0] for x in many if x.node is not None})}
     results: list[Any] = []
     for x in many:
         g = found.get(x.node[0]) if x.node is not None else None
         g = full_like(x.data, 0.0) if g is None else g
-        results.append(g if is_tensor(g) else wrap(g, None) if create_graph else np.array(g) if is_numpy(g) else g)
+        results.append(g if is_tensor(g) else wrap(g, None) if create_graph else own_copy(g))
     return results[0] if is_tensor(xs) else results
 
 

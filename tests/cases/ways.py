@@ -39,13 +39,17 @@ def plain(value: Any) -> Any:
 # ---------------------------------------------------------------- first order
 def by_backward(f: Function, x: Any) -> Any:
     t = leaf(x)
-    f(t).backward()
+    y = f(t)
+    if y.requires_grad:  # not of floor(x)
+        y.backward()
     return np.zeros_like(x) if t.grad is None else t.grad
 
 
 def by_recorded_backward(f: Function, x: Any) -> Any:
     t = leaf(x)
-    f(t).backward(create_graph=True)
+    y = f(t)
+    if y.requires_grad:
+        y.backward(create_graph=True)
     return np.zeros_like(x) if t.grad is None else plain(t.grad)
 
 
@@ -69,7 +73,9 @@ def by_grad_with_a_tensor_closed_over(f: Function, x: Any) -> Any:
 
 def by_backward_into_the_tensor_closed_over(f: Function, x: Any) -> Any:
     w = nothing_like(x)
-    f(w + x).backward()
+    y = f(w + x)
+    if y.requires_grad:
+        y.backward()
     return np.zeros_like(x) if w.grad is None else w.grad
 
 
@@ -96,7 +102,8 @@ def matrix(rows: Any, x: Any) -> Any:
 
 def reverse_over_reverse(f: Function, x: Any) -> Any:
     t = leaf(x)
-    slope = cr.gradients(f(t), t, create_graph=True)
+    y = f(t)
+    slope = cr.gradients(y, t, create_graph=True) if y.requires_grad else t.detach()
     if slope.node is None:
         return np.zeros((x.size, x.size))
     return matrix((cr.gradients(slope, t, cotangent=one) for one in units(x)), x)

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from chainrule import modes
-from chainrule.backends.registry import is_number, is_numpy
+from chainrule.backends.abstract import Abstract
+from chainrule.backends.registry import is_number, is_numpy, namespace_of
 from chainrule.errors import FreedGraphError, StaleGraphError, explain
 
 Node = list[Any]
@@ -148,7 +149,9 @@ def share(source: Any, result: Any) -> None:
 
 def own_copy(data: Any) -> Any:
     """A writable copy, laid out in memory like the original; NumPy scalars become 0-d arrays."""
-    return np.array(data) if is_numpy(data) else data.copy()
+    if is_numpy(data):
+        return np.array(data)
+    return data.copy() if isinstance(data, Abstract) else namespace_of(data).asarray(data, copy=True)
 
 
 def before_write(tensor: Any) -> None:

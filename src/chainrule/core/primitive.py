@@ -117,8 +117,10 @@ class Primitive:
 
     def _read(self, rule: Rule) -> tuple[str, ...]:
         """The residuals that a rule names, checked; a parameter with a default is the rule's own affair."""
-        code = getattr(rule, "__code__", None)
-        if code is not None and not (code.co_flags & inspect.CO_VARARGS or code.co_kwonlyargcount):
+        wrapped = hasattr(rule, "__wrapped__") or hasattr(rule, "__signature__")
+        code = None if wrapped else getattr(rule, "__code__", None)
+        several = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+        if code is not None and not (code.co_flags & several or code.co_kwonlyargcount):
             ct, *names = code.co_varnames[: code.co_argcount] or ("",)
             optional = names[len(names) - len(getattr(rule, "__defaults__", None) or ()) :]
         else:  # ten times slower, so only for what is no plain function
@@ -194,6 +196,8 @@ def primitive(
             p.pull(*of)
 
         p.pull = first_pull
+    p.call.__module__ = "chainrule"
+    p.call.__module__ = "chainrule"
     p.call.__name__ = p.call.__qualname__ = name
     p.call.__doc__ = _docstring(p, doc)
     p.call.primitive = p  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]

@@ -141,7 +141,7 @@ def std(x: Any, *, axis: Any = None, correction: float = 0.0, keepdims: bool = F
 
 
 def _wide(x: Any) -> tuple[Any, Any]:
-    """x with float16 as float32, as NumPy does in its moments, and its dtype."""
+    """x with float16 as float32, as NumPy does in its moments: squares and their sum overflow at 65,504.  And its dtype."""
     x = as_floating(x)
     return (cast(x, FLOAT32) if dtype_name(x.dtype) == "f16" else x), x.dtype
 
@@ -160,10 +160,14 @@ def vector_norm(x: Any, *, axis: Any = None, keepdims: bool = False, ord: Any = 
     >>> cr.tensor([3.0, 4.0]).norm().item()
     5.0
     """
-    x = as_floating(x)
+    x, dtype = _wide(x)
     axes, keepdims = some_axes("vector_norm", axis, len(x.shape)), bool(keepdims)
     if isinstance(ord, bool) or not isinstance(ord, (int, float)) or ord != ord:
         raise ArgumentError(explain("vector_norm", f"odd order {ord!r}", x=x, expected="a real number, inf or -inf"))
+    return _narrow(_norm_of_order(x, axes, keepdims, ord), dtype)
+
+
+def _norm_of_order(x: Any, axes: tuple[int, ...], keepdims: bool, ord: float) -> Any:
     if ord == 2:
         return length(x, axes, keepdims)
     if ord == 0:

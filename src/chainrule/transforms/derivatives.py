@@ -18,7 +18,8 @@ from chainrule.backends.registry import is_foreign, namespace_of
 from chainrule.core.calls import is_tensor, wrap
 from chainrule.core.graph import share
 from chainrule.errors import ArgumentError, ShapeError, explain
-from chainrule.ops.creation import full_like
+from chainrule.ops.creation import filled, full_like
+from chainrule.ops.joining import stack
 from chainrule.ops.views import reshape_to
 from chainrule.transforms.arguments import (
     Argument,
@@ -307,8 +308,8 @@ def _stacked(parts: list[Any], like: Any, shape: Any, axis: int) -> Any:
     """The derivatives side by side, zeros for missing ones, in the shape of a block."""
     parts = [full_like(like.data, 0.0) if part is None else part for part in parts]
     if not parts:
-        return np.zeros(shape, like.dtype)
-    block = np.stack(parts, axis=axis)
+        return filled(shape, 0.0, like.data)
+    block = stack(parts, axis=axis)
     return block if block.shape == shape else reshape_to(block, shape)
 
 

@@ -108,7 +108,7 @@ def _by_rule(node: Node, named: dict[str, Any], graph: bool) -> Push:
     """Elementwise: the map is diagonal, so the pullback is its own transpose."""
     shape, dtype = node[5], node[6]
     rules = [
-        (index, rule, [index if name == "index" else named[name] for name in read])
+        (index, rule, [index if name == "index" and node[1].variadic else named[name] for name in read])
         for index, (rule, read) in enumerate(map(_rule_of(node[1]), range(len(node[2]))))
         if rule is not None
     ]
@@ -200,7 +200,10 @@ def _pulled(node: Node, given: list[Any], named: dict[str, Any], ct: Any) -> lis
             rule, read = rule_of(index)
             if t is None or rule is None:
                 continue
-            g = fit(rule(ct, **{name: index if name == "index" else named[name] for name in read}), node[2][index])
+            g = fit(
+                rule(ct, **{name: index if name == "index" and node[1].variadic else named[name] for name in read}),
+                node[2][index],
+            )
             if getattr(g, "node", None) is not None:
                 pairs.append((g.node, t))
     return pairs
