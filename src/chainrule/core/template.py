@@ -188,5 +188,7 @@ def _value(name: str, a: str, parameters: tuple[str, ...]) -> str:
 def _lift(inputs: tuple[str, ...], parameters: tuple[str, ...]) -> str:
     """What happens where tensors meet other operands."""
     if inputs == ("x", "y") and not parameters:
-        return "return call(x, constant(y, x)) if type(x) is Tensor else call(constant(x, y), y)"
+        lifted = "call(x, constant(y, x)) if type(x) is Tensor else call(constant(x, y), y)"
+        failure = "except TypeError as error: raise failed(primitive, (x, y), (), error) from None"
+        return f"try: return {lifted}\n        {failure}"
     return f"return general(primitive, ({', '.join(inputs)},), ({''.join(q + ', ' for q in parameters)}))"

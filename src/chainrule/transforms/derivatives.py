@@ -237,7 +237,7 @@ def stop_gradient(x: Any) -> Any:
 
 
 def _stopped(leaf: Any) -> Any:
-    if not is_tensor(leaf) or leaf.node is None:
+    if not is_tensor(leaf):
         return leaf
     result = alike(leaf, leaf.data, None)
     share(leaf, result)
