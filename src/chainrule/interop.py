@@ -21,7 +21,18 @@ from chainrule.core.primitive import PRIMITIVES
 from chainrule.errors import DTypeError, TraceError, explain
 from chainrule.operators import Operators
 from chainrule.ops import (
-    arranging, einsum, elementwise, indexing, joining, linalg, normalised, norms, reductions, scans, take, views,
+    arranging,
+    einsum,
+    elementwise,
+    indexing,
+    joining,
+    linalg,
+    normalised,
+    norms,
+    reductions,
+    scans,
+    take,
+    views,
 )  # fmt: skip
 from chainrule.ops.arguments import as_operand
 

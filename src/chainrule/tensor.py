@@ -94,7 +94,8 @@ class Tensor(Operators):
                 raise DTypeError(
                     explain("requires_grad", "only floating numbers have gradients", x=self, remedy="2.0 for 2")
                 )
-            if getattr(self, "shared", False):  # a leaf is written where it stands, so its memory is its own
+            # A leaf is written where it stands, so its memory is its own, and an array.
+            if getattr(self, "shared", False) or is_number(self.data):
                 self.data = own_copy(self.data)
                 self.shared = False
             self.node = leaf_node(self)
@@ -237,33 +238,33 @@ class Tensor(Operators):
                 raise
 
     def __iadd__(self, other: Any) -> Self:
-        return self._update("+=", other, self.__add__, "iadd")
+        return self._update("+=", other, "__add__", "iadd")
 
     def __isub__(self, other: Any) -> Self:
-        return self._update("-=", other, self.__sub__, "isub")
+        return self._update("-=", other, "__sub__", "isub")
 
     def __imul__(self, other: Any) -> Self:
-        return self._update("*=", other, self.__mul__, "imul")
+        return self._update("*=", other, "__mul__", "imul")
 
     def __itruediv__(self, other: Any) -> Self:
-        return self._update("/=", other, self.__truediv__, "itruediv")
+        return self._update("/=", other, "__truediv__", "itruediv")
 
     def __ipow__(self, other: Any) -> Self:
-        return self._update("**=", other, self.__pow__, "ipow")
+        return self._update("**=", other, "__pow__", "ipow")
 
     def __imatmul__(self, other: Any) -> Self:
-        return self._update("@=", other, self.__matmul__, "imatmul")
+        return self._update("@=", other, "__matmul__", "imatmul")
 
     def __ifloordiv__(self, other: Any) -> Self:
-        return self._update("//=", other, self.__floordiv__, "ifloordiv")
+        return self._update("//=", other, "__floordiv__", "ifloordiv")
 
     def __imod__(self, other: Any) -> Self:
-        return self._update("%=", other, self.__mod__, "imod")
+        return self._update("%=", other, "__mod__", "imod")
 
-    def _update(self, sign: str, other: Any, operation: Any, write: str) -> Self:
+    def _update(self, sign: str, other: Any, operation: str, write: str) -> Self:
         """`self += other`: a new value under the old name while recording, otherwise a write into own memory."""
         if self._is_rebound(sign, other):
-            self._rebind(operation(other), sign)
+            self._rebind(getattr(self, operation)(other), sign)
             return self
         before = before_write(self)
         try:

@@ -172,8 +172,6 @@ def before_write(tensor: Any) -> int:
             if view is not None:
                 view.data = own_copy(view.data)
         leaf.aliases.clear()
-    if is_number(tensor.data):
-        tensor.data = own_copy(tensor.data)
     before = leaf.written
     leaf.written = next_number()
     modes.note_write(leaf.written)

@@ -36,10 +36,11 @@ def late(name: str) -> Any:
 
 
 _CALL = """
-def make(primitive, forward, general, constant, failed, share):
+def make(primitive, forward, general, constant, failed, share, same):
     def call({arguments}):
         if modes.unusual: return general(primitive, ({inputs},), ({parameters}))
         if {all_tensors}:
+            {same}
             {unpack}
             try: out = forward({datas}{more})
             except (ValueError, TypeError, IndexError) as error: raise failed(primitive, ({inputs},), ({parameters}), error) from None
@@ -93,6 +94,7 @@ def template(
     keeps: tuple[str, ...],
     is_view: bool,
     diagonal: bool,
+    has_same: bool,
 ) -> Any:
     """`make_call(primitive, forward, ...)` and `make_pull(rules)` for one pattern: what each rule reads, None for no rule."""
     live = [(a, read) for a, read in zip(inputs, reads, strict=True) if read is not None]
@@ -109,6 +111,7 @@ def template(
         more=each(", {a}", parameters, ""),
         all_tensors=each("type({a}) is Tensor", between=" and "),
         no_tensors=each("type({a}) is not Tensor", between=" and "),
+        same="if x is y: return same(x)" if has_same else "",
         unpack=each("d_{a} = {a}.data; n_{a} = {a}.node", between="; "),
         datas=each("d_{a}"),
         no_node=each("n_{a} is None", between=" and ") + " or modes.paused and modes.is_paused()" if live else "True",
