@@ -72,7 +72,9 @@ def test_no_rule_promotes_float32(name: str):
     wanted = differentiable(record, example)
     tensors = [cr.tensor(a, requires_grad=k in wanted) for k, a in enumerate(example.arrays)]
     with np.errstate(all="ignore"):
-        out = record.call(tensors, *example.parameters) if record.variadic else record.call(*tensors, *example.parameters)
+        out = (
+            record.call(tensors, *example.parameters) if record.variadic else record.call(*tensors, *example.parameters)
+        )
         pieces = out if record.multiple else [out]
         assert {piece.dtype for piece in pieces} == {np.dtype(np.float32)}
         node = pieces[0].node[2][0] if record.multiple else pieces[0].node
@@ -80,7 +82,9 @@ def test_no_rule_promotes_float32(name: str):
         named = record.residuals(node)
         for k in wanted:
             rule, read = (record.rules[0], record.reads[0]) if record.variadic else (record.rules[k], record.reads[k])
-            residuals = {residual: k if residual == "index" and record.variadic else named[residual] for residual in read}
+            residuals = {
+                residual: k if residual == "index" and record.variadic else named[residual] for residual in read
+            }
             g = rule(cts if record.multiple else cts[0], **residuals)
             assert g.dtype == np.float32, f"rule {k}"
 

@@ -157,7 +157,19 @@ def test_reshape_takes_numbers_or_a_shape():
 def test_reading_by_index():
     a = np.arange(12.0).reshape(3, 4)
     x = cr.tensor(a, requires_grad=True)
-    for index in (0, -1, slice(1, None), (1, 2), (slice(None), 1), ..., None, (..., 0), [0, 2], a > 5, ([0, 1], [1, 1])):
+    for index in (
+        0,
+        -1,
+        slice(1, None),
+        (1, 2),
+        (slice(None), 1),
+        ...,
+        None,
+        (..., 0),
+        [0, 2],
+        a > 5,
+        ([0, 1], [1, 1]),
+    ):
         found = x[index]
         assert isinstance(found, cr.Tensor)
         assert np.array_equal(found.data, a[index])
@@ -239,7 +251,12 @@ def test_an_integer_tensor_indexes():
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_copies_keep_value_wish_and_gradient(duplicate):
-    for x in (leaf(1.0, 2.0, dtype=np.float32), cr.tensor([1.0, 2.0]), cr.tensor(3.0, requires_grad=True), cr.tensor([1])):
+    for x in (
+        leaf(1.0, 2.0, dtype=np.float32),
+        cr.tensor([1.0, 2.0]),
+        cr.tensor(3.0, requires_grad=True),
+        cr.tensor([1]),
+    ):
         if x.requires_grad:
             (x * x).sum().backward()
         y = duplicate(x)
@@ -290,8 +307,18 @@ def test_operators():
         lambda p, q: abs(-p),
     ):  # fmt: skip
         for left, right in ((x, y), (x, b), (a, y)):
-            assert np.allclose(f(left, right).data if isinstance(f(left, right), cr.Tensor) else f(left, right), f(a, b))
-    for f in (lambda p: 2 + p, lambda p: 2 - p, lambda p: 2 * p, lambda p: 2 / p, lambda p: 2 // p, lambda p: 2 % p, lambda p: 2**p):
+            assert np.allclose(
+                f(left, right).data if isinstance(f(left, right), cr.Tensor) else f(left, right), f(a, b)
+            )
+    for f in (
+        lambda p: 2 + p,
+        lambda p: 2 - p,
+        lambda p: 2 * p,
+        lambda p: 2 / p,
+        lambda p: 2 // p,
+        lambda p: 2 % p,
+        lambda p: 2**p,
+    ):
         assert np.allclose(f(x).data, f(a))
     m, n = cr.tensor([True, False]), cr.tensor([True, True])
     assert ((m & n).tolist(), (m | n).tolist(), (m ^ n).tolist(), (~m).tolist()) == (

@@ -141,12 +141,29 @@ def test_what_is_not_mapped_raises_and_names_the_nearest(call: str):
 def test_nothing_in_numpy_detaches():
     """Every public function of NumPy that takes one array: an error, or a result that is no plain floating array."""
     t = cr.tensor([[0.1, 0.2], [0.3, 0.4]], requires_grad=True)
-    skipped = {"save", "savez", "savez_compressed", "savetxt", "asarray", "info", "source", "show_config", "test", "put", "asmatrix", "bmat"}
+    skipped = {
+        "save",
+        "savez",
+        "savez_compressed",
+        "savetxt",
+        "asarray",
+        "info",
+        "source",
+        "show_config",
+        "test",
+        "put",
+        "asmatrix",
+        "bmat",
+    }
     silent = []
     for home in (np, np.linalg, np.fft):
         for name in sorted(set(dir(home)) - skipped):
             function = getattr(home, name)
-            if name.startswith(("_", "set", "load", "from", "gen")) or isinstance(function, type) or not callable(function):
+            if (
+                name.startswith(("_", "set", "load", "from", "gen"))
+                or isinstance(function, type)
+                or not callable(function)
+            ):
                 continue
             try:
                 with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -239,6 +256,9 @@ def test_asarray_of_a_detached_tensor_is_free():
     assert plain.numpy() is plain.data
     assert np.array(plain) is not plain.data
     assert np.asarray(plain, np.float32).dtype == np.float32
-    assert np.asarray(x.detach()).tolist() == [1.0, 2.0]  # a leaf is written where it stands: its detached value is a copy
+    assert np.asarray(x.detach()).tolist() == [
+        1.0,
+        2.0,
+    ]  # a leaf is written where it stands: its detached value is a copy
     with pytest.raises(ValueError, match="copy"):
         np.array(plain, dtype=np.float32, copy=False)

@@ -195,7 +195,9 @@ def test_has_aux():
 def test_jvp():
     assert cr.jvp(lambda a, b: a * b, (2.0, 5.0), (1.0, 10.0)) == (10.0, 25.0)
     assert cr.jvp(lambda a, b: a * b, (2.0, 5.0), (None, 10.0)) == (10.0, 20.0)
-    y, t = cr.jvp(lambda d: {"s": d["x"].sum(), "p": d["x"] * 2.0}, ({"x": np.ones(2)},), ({"x": np.array([1.0, 10.0])},))
+    y, t = cr.jvp(
+        lambda d: {"s": d["x"].sum(), "p": d["x"] * 2.0}, ({"x": np.ones(2)},), ({"x": np.array([1.0, 10.0])},)
+    )
     assert (float(t["s"]), t["p"].tolist()) == (11.0, [2.0, 20.0])
     assert y["p"].tolist() == [2.0, 2.0]
     with pytest.raises(ShapeError, match="tangent"):
@@ -238,7 +240,9 @@ def test_hessian_and_hvp():
     h = cr.hessian(lambda v: (v**3).sum() + v[0] * v[1])(x)
     expected = np.diag(6.0 * x) + np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     assert np.allclose(h, expected)
-    assert np.allclose(cr.hvp(lambda v: (v**3).sum() + v[0] * v[1], x, np.array([1.0, 10.0, 100.0])), h @ [1.0, 10.0, 100.0])
+    assert np.allclose(
+        cr.hvp(lambda v: (v**3).sum() + v[0] * v[1], x, np.array([1.0, 10.0, 100.0])), h @ [1.0, 10.0, 100.0]
+    )
     assert type(cr.hessian(lambda v: v**3)(2.0)) is float
     pairs = cr.hessian(lambda a, b: a * b * b, argnums=(0, 1))(2.0, 3.0)
     assert pairs == ((0.0, 6.0), (6.0, 4.0))
@@ -348,7 +352,9 @@ def test_an_integer_raises_and_says_so(x):
 
 
 def test_a_scalar_is_asked_for():
-    with pytest.raises(ShapeError, match=r"the result is no scalar · result f64\[2\], expected shape \(\) · try cr.jacobian"):
+    with pytest.raises(
+        ShapeError, match=r"the result is no scalar · result f64\[2\], expected shape \(\) · try cr.jacobian"
+    ):
         cr.grad(lambda x: x * x)(np.ones(2))
     with pytest.raises(ShapeError):
         cr.grad(lambda x: (x * x).reshape(1, 1))(np.ones(1))
