@@ -58,7 +58,7 @@ def test_forward_adds_over_paths():
 
 
 def test_forward_broadcasts_and_masks():
-    y, t = cr.jvp(lambda x: x + np.ones((2, 3)), (np.zeros(3),), (np.arange(3.0),))
+    t = cr.jvp(lambda x: x + np.ones((2, 3)), (np.zeros(3),), (np.arange(3.0),))[1]
     same(t, [[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]])
     same(cr.jvp(cr.sqrt, (np.array([4.0, 0.0]),), (np.array([1.0, 0.0]),))[1], [0.25, 0.0])
 
