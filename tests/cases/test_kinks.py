@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 import chainrule as cr
 from chainrule.ops.norms import vector_norm
-from tests.cases.ways import by_backward, by_grad, by_hessian, by_jvp, derivatives_are, leaf, reverse_over_reverse
+from tests.cases.ways import (
+    FORWARD_FIRST,
+    by_backward,
+    by_grad,
+    by_hessian,
+    by_jvp,
+    derivatives_are,
+    leaf,
+    reverse_first,
+    reverse_over_reverse,
+)
 
 INF, NAN = float("inf"), float("nan")
 PI = math.pi
@@ -31,40 +41,24 @@ def test_k1_norms_of_every_order_at_the_origin(ord):
         assert by_hessian(lambda x: vector_norm(x, ord=ord), np.zeros(3)).tolist() == np.zeros((3, 3)).tolist()
 
 
-def reverse_first(f, x, first, second, **how):
-    """As `derivatives_are`, by those ways to second order that begin with a reverse walk."""
-    x = np.array(x)
-    derivatives_are(f, x, first, **how)
-    from tests.cases import ways
-
-    for way in (
-        ways.reverse_over_reverse,
-        ways.by_hessian,
-        ways.by_jacobian_of_grad,
-        ways.by_hvp,
-        ways.by_grad_of_grad,
-        ways.by_hvp_with_a_tensor_closed_over,
-        ways.mixed_with_the_tensor_closed_over,
-        ways.by_hessian_of_a_checkpoint,
-    ):
-        np.testing.assert_allclose(way(f, x), second, rtol=1e-12, atol=1e-12, err_msg=way.__name__)
-
-
 def test_k1_the_square_of_a_norm_is_smooth():
     reverse_first(lambda x: vector_norm(x) ** 2, np.zeros(2), 0.0, 2 * np.eye(2))
-    reverse_first(lambda x: vector_norm(x) * vector_norm(x), np.zeros(2), 0.0, 2 * np.eye(2))
     reverse_first(lambda x: cr.cos(vector_norm(x)), np.zeros(2), 0.0, -np.eye(2))
     reverse_first(lambda x: cr.sqrt(1.0 + vector_norm(x) ** 2), np.zeros(2), 0.0, np.eye(2))
     reverse_first(lambda x: cr.cosh(3.0 * vector_norm(x)), np.zeros(2), 0.0, 9 * np.eye(2))
 
 
-@pytest.mark.parametrize("way", ["by_grad_of_jvp", "by_jvp_of_jvp"])
-def test_k1_the_square_of_a_norm_forward_mode_first(way):
-    from tests.cases import ways
+# The limit of ct / norm where both vanish is found in the graph of ct, so it takes a recorded reverse walk first, and one
+# node for the norm.  These two are open: DESIGN promises smooth composites to second order without saying by which ways.
+@pytest.mark.parametrize("way", FORWARD_FIRST)
+@pytest.mark.parametrize("norm", [vector_norm, cr.std])
+def test_k1_open_the_square_of_a_norm_forward_mode_first(way, norm):
+    hessian = 2 * np.eye(2) if norm is vector_norm else np.array([[0.5, -0.5], [-0.5, 0.5]])
+    np.testing.assert_allclose(way(lambda x: norm(x) ** 2, np.zeros(2)), hessian, atol=1e-12)
 
-    np.testing.assert_allclose(
-        getattr(ways, way)(lambda x: vector_norm(x) ** 2, np.zeros(2)), 2 * np.eye(2), atol=1e-12
-    )
+
+def test_k1_open_the_norm_computed_twice():
+    reverse_first(lambda x: vector_norm(x) * vector_norm(x), np.zeros(2), 0.0, 2 * np.eye(2))
 
 
 def test_k1_rows_that_vanish_among_rows_that_do_not():
@@ -121,7 +115,9 @@ def test_k4_integral_powers_at_base_0_to_third_order(n, base, spelling):
 
 
 # ---------------------------------------------------------------- K6
-@pytest.mark.parametrize("exponent", [2, 2.0, np.array([2.0]), np.float64(2.0), np.int64(2), np.array([2]), np.float32(2)])
+@pytest.mark.parametrize(
+    "exponent", [2, 2.0, np.array([2.0]), np.float64(2.0), np.int64(2), np.array([2]), np.float32(2)]
+)
 def test_k6_negative_base_square(exponent):
     derivatives_are(lambda x: (0.5 * x**exponent).sum(), [-1.1], [-1.1], [[1.0]])
     derivatives_are(lambda x: (0.5 * cr.pow(x, exponent)).sum(), [-1.1], [-1.1], [[1.0]])
@@ -183,7 +179,13 @@ def test_k8_far_out(x):
         derivatives_are(cr.log_sigmoid, x, small if x > 0 else 1.0, [[-small]], rtol=1e-14, atol=1e-17)
         derivatives_are(cr.sigmoid, x, small, [[small if x < 0 else -small]], rtol=1e-13, atol=1e-17)
         derivatives_are(cr.tanh, x, 0.0, [[0.0]], atol=1e-15)
-        derivatives_are(lambda x: cr.logsumexp(cr.stack([x, 0.0 * x])) if math.isfinite(float(x)) else x, x, s if math.isfinite(x) else 1.0, rtol=1e-14, atol=1e-17)
+        derivatives_are(
+            lambda x: cr.logsumexp(cr.stack([x, 0.0 * x])) if math.isfinite(float(x)) else x,
+            x,
+            s if math.isfinite(x) else 1.0,
+            rtol=1e-14,
+            atol=1e-17,
+        )
 
 
 # ---------------------------------------------------------------- K10
@@ -233,12 +235,15 @@ def test_k10_kinks_of_every_function_that_has_one(f, x, value, slope, curvature)
     derivatives_are(f, x, slope, [[curvature]], value=value)
 
 
-@pytest.mark.parametrize(("f", "x", "value", "slope", "curvature"), [k[1:] for k in KINKS], ids=[k[0] for k in KINKS])
+@pytest.mark.parametrize(
+    ("f", "x", "value", "slope", "curvature"),
+    [k[1:] for k in KINKS if not k[0].startswith(("max_", "var_", "std_"))],
+    ids=[k[0] for k in KINKS if not k[0].startswith(("max_", "var_", "std_"))],
+)
 def test_k10_kinks_inside_an_array_and_in_float32(f, x, value, slope, curvature):
-    if f in (KINKS[-2][1], KINKS[-3][1], KINKS[-4][1], KINKS[-5][1]):
-        pytest.skip("reductions")
     got = by_backward(lambda x: f(x).sum(), np.full((2, 2), x, np.float32))
-    assert got.dtype == np.float32 and got.tolist() == [[slope] * 2] * 2
+    assert got.dtype == np.float32
+    assert got.tolist() == [[slope] * 2] * 2
 
 
 def test_k10_what_a_kink_multiplies_keeps_its_derivative():
@@ -252,9 +257,9 @@ def test_k10_what_a_kink_multiplies_keeps_its_derivative():
 # ---------------------------------------------------------------- K12
 def test_k12_sinc_at_0():
     for f in (cr.sinc, np.sinc):
-        derivatives_are(f, 0.0, 0.0, [[-PI**2 / 3]], value=1.0)
-        derivatives_are(f, -0.0, 0.0, [[-PI**2 / 3]], value=1.0)
-    assert -PI**2 / 3 == pytest.approx(-3.289868, abs=1e-6)
+        derivatives_are(f, 0.0, 0.0, [[-(PI**2) / 3]], value=1.0)
+        derivatives_are(f, -0.0, 0.0, [[-(PI**2) / 3]], value=1.0)
+    assert pytest.approx(-3.289868, abs=1e-6) == -(PI**2) / 3
     assert cr.grad(cr.grad(cr.grad(cr.sinc)))(0.0) == pytest.approx(0.0, abs=1e-12)
     assert cr.grad(cr.grad(cr.grad(cr.grad(cr.sinc))))(0.0) == pytest.approx(PI**4 / 5, rel=1e-12)
 
@@ -296,7 +301,9 @@ SPECIAL = [
 ]
 
 
-@pytest.mark.parametrize(("f", "x", "value", "slope", "curvature"), [k[1:] for k in SPECIAL], ids=[k[0] for k in SPECIAL])
+@pytest.mark.parametrize(
+    ("f", "x", "value", "slope", "curvature"), [k[1:] for k in SPECIAL], ids=[k[0] for k in SPECIAL]
+)
 def test_k12_special_points_of_smooth_functions(f, x, value, slope, curvature):
     with np.errstate(over="ignore"):
         derivatives_are(f, x, slope, [[curvature]], rtol=1e-9, atol=1e-300, value=value)
@@ -337,6 +344,8 @@ def test_k_logsumexp_and_softmax_at_minus_infinity():
     x = np.array([-INF, 0.0, 0.0])
     derivatives_are(cr.logsumexp, x, [0.0, 0.5, 0.5], [[0, 0, 0], [0, 0.25, -0.25], [0, -0.25, 0.25]])
     derivatives_are(lambda x: cr.softmax(x)[1], x, [0.0, 0.25, -0.25], 0.0)
-    derivatives_are(lambda x: cr.log_softmax(x)[1], x, [0.0, 0.5, -0.5], [[0, 0, 0], [0, -0.25, 0.25], [0, 0.25, -0.25]])
+    derivatives_are(
+        lambda x: cr.log_softmax(x)[1], x, [0.0, 0.5, -0.5], [[0, 0, 0], [0, -0.25, 0.25], [0, 0.25, -0.25]]
+    )
     derivatives_are(cr.logsumexp, [-INF, -INF], 0.0, 0.0, value=-INF)
     assert reverse_over_reverse(cr.logsumexp, np.array([-INF, -INF])).tolist() == [[0.0, 0.0]] * 2

@@ -167,22 +167,37 @@ SECOND = (
 )
 
 
+FORWARD_FIRST = (by_grad_of_jvp, by_jvp_of_jvp)
+
+
 def derivatives_are(
-    f: Function, x: Any, first: Any, second: Any = None, rtol: float = 1e-12, atol: float = 1e-13, value: Any = None
+    f: Function,
+    x: Any,
+    first: Any,
+    second: Any = None,
+    rtol: float = 1e-12,
+    atol: float = 1e-13,
+    value: Any = None,
+    ways: tuple[Any, ...] = SECOND,
 ) -> None:
     """Assert that all ways give `first`, of x's shape and dtype, and `second`, a matrix.  `second` None: not asked."""
     x = np.array(x)
     for way in FIRST:
         got = way(f, x)
-        assert got.shape == x.shape and got.dtype == x.dtype, f"{way.__name__}: {got.dtype}{got.shape}"
+        assert (got.shape, got.dtype) == (x.shape, x.dtype), way.__name__
         np.testing.assert_allclose(got, np.broadcast_to(first, x.shape), rtol, atol, err_msg=way.__name__)
     if value is not None:
         np.testing.assert_allclose(f(cr.tensor(x)).data, value, rtol, atol)
     if second is None:
         return
     second = np.broadcast_to(second, (x.size, x.size))
-    for way in SECOND:
+    for way in ways:
         np.testing.assert_allclose(way(f, x), second, rtol, atol, err_msg=way.__name__)
+
+
+def reverse_first(f: Function, x: Any, first: Any, second: Any) -> None:
+    """As `derivatives_are`, by those ways to second order that begin with a reverse walk."""
+    derivatives_are(f, x, first, second, atol=1e-12, ways=tuple(way for way in SECOND if way not in FORWARD_FIRST))
 
 
 # ---------------------------------------------------------------- expectations from values alone
