@@ -376,7 +376,7 @@ def _cotangent(y: Tensor, cotangent: Any, graph: bool) -> Any:
     if ct.shape != y.shape:
         raise ShapeError(explain("backward", "the cotangent does not have the shape of the value", y=y, cotangent=ct))
     if not (isinstance(raw(ct), Abstract) or isinstance(y.data, Abstract)):
-        common_namespace("backward", [y.data, raw(ct)])
+        common_namespace("backward", {"y": y.data, "cotangent": raw(ct)})
     if dtype_kind(ct.dtype) == "c" and dtype_kind(y.dtype) != "c":
         raise DTypeError(explain("backward", "the cotangent of a real value is real", y=y, cotangent=ct))
     ct = ct if ct.dtype == y.dtype else views.cast(ct, y.dtype)
