@@ -187,7 +187,9 @@ def test_a_failing_dot_is_replaced_with_one_warning(folder, fake_dot, behaviour,
 
 
 def test_a_dot_that_never_answers_is_stopped_even_if_it_leaves_a_child(fake_dot):
-    fake_dot("import subprocess, time; subprocess.Popen(['sleep', '5']); time.sleep(5)")
+    fake_dot(
+        "import subprocess, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(5)']); time.sleep(5)"
+    )
     with pytest.raises(DotError, match=r"no answer within 0\.3 s"):
         run_dot(graphviz.find_dot(), "digraph {}", ["png"], timeout=0.3)
 
