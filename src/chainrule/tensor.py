@@ -48,7 +48,8 @@ class Tensor(Operators):
     shared: bool
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
-        self.data = _fresh(data, dtype)
+        plain = dtype is None and type(data) is np.ndarray and data.dtype.kind in "fiub"
+        self.data = data.copy() if plain else _fresh(data, dtype)
         self.grad = None
         self.node = None
         if requires_grad:
@@ -122,18 +123,14 @@ class Tensor(Operators):
             raise LostGraphError(explain("backward", fault, x=self, remedy="cr.tensor(..., requires_grad=True)"))
         ct = _cotangent(self, cotangent)
         owned = {id(ct)}
-        retain = create_graph if retain_graph is None else retain_graph
-        for node, g in reverse([(self.node, wrap(ct, None) if create_graph else ct)], create_graph, free=not retain):
+        free = not (create_graph if retain_graph is None else retain_graph)
+        for node, g in reverse([(self.node, wrap(ct, None) if create_graph else ct)], create_graph, None, free):
             leaf = node[3].tensor()
-            if leaf is None or leaf.node is not node:
-                continue
-            if leaf.grad is not None:
-                g = leaf.grad + g
-            if not create_graph:
-                leaf.grad = np.array(g) if is_numpy(g) and (id(g) in owned or not _stands_alone(g)) else g
-            else:
-                leaf.grad = wrap(own_copy(g.data), g.node) if id(g.data) in owned else g
-            owned.add(id(raw(g)))
+            if leaf is not None and leaf.node is node:
+                if leaf.grad is not None:
+                    g = leaf.grad + g
+                leaf.grad = _own_gradient(g, owned)
+                owned.add(id(raw(g)))
 
     def detach(self) -> Self:
         """The value as a tensor that wants no gradient; of a leaf, a copy, since a leaf may be written in place."""
@@ -263,9 +260,8 @@ class Tensor(Operators):
             self._rebind(operation(other), sign)
             return self
         before_write(self)
-        value = raw(other)
         try:
-            written = getattr(self.data, write)(value if hasattr(value, "dtype") else lift(value, self.data, copy=False))
+            written = getattr(self.data, write)(other.data if isinstance(other, Tensor) else other)
         except (TypeError, ValueError) as error:
             kind = DTypeError if isinstance(error, TypeError) else ShapeError
             raise kind(explain(sign, str(error), x=self, y=other, remedy="x = x + y, which makes a new tensor")) from None
@@ -276,10 +272,10 @@ class Tensor(Operators):
 
     def _is_rebound(self, sign: str, other: Any) -> bool:
         """Whether an in-place operator records a new value instead of writing."""
+        if modes.paused and modes.is_paused():
+            return False
         node = self.node
         if node is None and not (is_tensor(other) and other.node is not None):
-            return False
-        if modes.paused and modes.is_paused():
             return False
         if node is not None and node[1] is None:
             fault = "a leaf that wants a gradient would be overwritten while operations are recorded"
@@ -313,8 +309,13 @@ def _fresh(data: Any, dtype: Any) -> Array:
     return array
 
 
-def _stands_alone(g: Any) -> bool:
-    return isinstance(g, np.ndarray) and g.base is None and g.flags.writeable and g.ndim > 0
+def _own_gradient(g: Any, owned: set[int]) -> Any:
+    """A gradient that shares memory with nothing: what a rule passed on, or looks at other memory, is copied."""
+    if is_tensor(g):
+        return wrap(own_copy(g.data), g.node) if id(g.data) in owned else g
+    if type(g) is np.ndarray:
+        return g if g.base is None and id(g) not in owned and g.ndim else np.array(g)
+    return np.array(g) if is_numpy(g) else g
 
 
 def _copied(grad: Any) -> Any:
@@ -328,13 +329,26 @@ def _rebuilt(kind: type[Tensor], data: Any, requires_grad: bool, grad: Any) -> A
     return made
 
 
+_ones: dict[Any, Any] = {}
+
+
+def _one_of(data: Array) -> Array:
+    """The cotangent of a number; never handed out as a gradient itself, so one for all walks."""
+    if not isinstance(data, np.generic):
+        return full_like(data, 1.0)
+    one = _ones.get(data.dtype)
+    if one is None:
+        one = _ones[data.dtype] = np.ones((), data.dtype)
+    return one
+
+
 def _cotangent(y: Tensor, cotangent: Any) -> Array:
     """The cotangent that a walk from `y` starts with."""
     if cotangent is None:
         if y.size != 1:
             fault = "only a tensor of one element has a gradient by itself"
             raise ShapeError(explain("backward", fault, y=y, remedy="y.sum(), or an upstream gradient: cotangent=..."))
-        return full_like(y.data, 1.0)
+        return _one_of(y.data)
     ct = raw(cotangent)
     ct = weak(ct, y.data) if isinstance(ct, (bool, int, float)) else lift(ct, None, copy=False)
     if ct.shape != y.shape:

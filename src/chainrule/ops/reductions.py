@@ -40,12 +40,35 @@ def _fold_rule(x: Any, axes: tuple[int, ...], keepdims: bool) -> Shape:
     return folded(x.shape, axes, keepdims)
 
 
+_ones: dict[Any, Any] = {}
+
+
+def _sum(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """NumPy's sum; over leading axes (a bias's gradient) as a product with ones, where NumPy adds row by row:
+    0.5 against 6.9 us for (200, 16)."""
+    count = len(axes)
+    if not 0 < count < x.ndim or axes[-1] >= count or x.dtype.char not in "fd" or not x.flags.c_contiguous:
+        return np.add.reduce(x, axes, None, None, keepdims)
+    shape = x.shape
+    rows = shape[0] if count == 1 else product(shape[:count])
+    ones = _ones.get((rows, x.dtype))
+    if ones is None:
+        if rows > 1 << 16 or rows == 0:
+            return np.add.reduce(x, axes, None, None, keepdims)
+        if len(_ones) > 64:
+            _ones.clear()
+        ones = _ones[rows, x.dtype] = np.ones(rows, x.dtype)
+    if len(shape) == 2 and not keepdims:
+        return ones.dot(x)
+    return ones.dot(x.reshape(rows, -1)).reshape(folded(shape, axes, keepdims))
+
+
 reduce_sum = primitive(
     "reduce_sum",
     LINEAR,
     [spread],
     parameters="axes keepdims",
-    forward=lambda x, axes, keepdims: np.add.reduce(x, axes, None, None, keepdims),
+    forward=_sum,
     standard=lambda xp, x, axes, keepdims: xp.sum(x, axis=axes, keepdims=keepdims),
     shape_rule=_fold_rule,
     dtype_rule=lambda x, axes, keepdims: np.add.reduce(np.ones(1, x.dtype)).dtype,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from chainrule import modes
+from chainrule.backends.memory import hold_peak
 from chainrule.backends.registry import is_numpy
 from chainrule.core.calls import fingerprints, raw, wrap
 from chainrule.core.graph import FINGERPRINT, Node, reach
@@ -34,7 +35,7 @@ def reverse(
 
     **Raises** FreedGraphError, StaleGraphError, before anything was changed.
     """
-    nodes = reach(node for node, _ in roots)
+    nodes = reach([node for node, _ in roots])
     live = None if wanted is None else _leading_to(wanted, nodes)
     if live is not None:
         nodes = [node for node in nodes if node[0] in live]
@@ -42,7 +43,8 @@ def reverse(
         _verify_fingerprints(nodes)
     cts: dict[int, Any] = {}
     for node, ct in roots:
-        cts[node[0]] = cts[node[0]] + ct if node[0] in cts else ct
+        key = node[0]
+        cts[key] = cts[key] + ct if key in cts else ct
     return _sweep(nodes, cts, graph, live, wanted or set(), free)
 
 
@@ -51,8 +53,9 @@ def _sweep(
 ) -> Found:
     found: Found = []
     careful = False
+    hold_peak()
     take = cts.pop
-    with np.errstate(invalid="raise", divide="ignore", over="ignore", under="ignore"):
+    with np.errstate(all="ignore", invalid="raise"):
         while nodes:
             node = nodes.pop()
             ct = take(node[0], None)
