@@ -51,12 +51,15 @@ generic:
 	$(call setup,test)
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m generic $(ARGS)
 
+# All of them run, even after one has found something.
 check:
 	$(call setup,dev)
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/lint-imports --no-logo
+	@failed=; run() { echo "$$ $$*"; "$$@" || failed="$$failed $${1##*/}"; }; \
+	run $(BIN)/ruff format --check .; \
+	run $(BIN)/ruff check .; \
+	run $(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python; \
+	run $(BIN)/lint-imports --no-logo; \
+	[ -z "$$failed" ] || { echo "check: not right:$$failed"; exit 1; }
 
 format:
 	$(call setup,dev)

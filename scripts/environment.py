@@ -31,12 +31,12 @@ INSTALLING = VENV / ".installing"  # there while pip runs: found later, pip was 
 PYPROJECT = (ROOT / "pyproject.toml").read_bytes()
 EXTRAS: dict[str, list[str]] = tomllib.loads(PYPROJECT.decode())["project"]["optional-dependencies"]
 
-# What pip prints when it cannot reach an index, as opposed to reaching it and not finding the package.
-UNREACHABLE = re.compile(
-    r"NewConnectionError|ConnectionRefused|Connection refused|Failed to establish|Temporary failure in name resolution"
-    r"|Name or service not known|nodename nor servname|Network is unreachable|timed out|ProxyError|SSLError"
-    r"|Max retries exceeded|RemoteDisconnected|Connection aborted|NameResolutionError|connection broken"
-)
+# What pip prints when it cannot reach an index, as opposed to reaching it and not finding the package; the telling ones first.
+UNREACHABLE = (
+    "CERTIFICATE_VERIFY_FAILED", "Connection refused", "Temporary failure in name resolution", "Name or service not known",
+    "nodename nor servname", "Network is unreachable", "No route to host", "timed out", "ProxyError", "SSLError",
+    "RemoteDisconnected", "Connection aborted", "NameResolutionError", "connection broken", "Max retries exceeded",
+)  # fmt: skip
 
 
 def stop(message: str) -> NoReturn:
@@ -172,8 +172,8 @@ def ask_pip_for_torch() -> str | None:
     if sys.version_info[:2] == (3, 11):
         asked = [*PIP, "install", "--quiet", "--dry-run", "--no-deps", "--report", "-", torch]
         answer = subprocess.run(asked, capture_output=True, text=True, check=False)
-        if answer.returncode and UNREACHABLE.search(answer.stderr):
-            stop_unreachable()
+        if answer.returncode:
+            stop_if_unreachable(answer.stderr)
         report = answer.stdout if answer.returncode == 0 else ""
     return why_without_torch(report, sys.version_info[:2], sys.platform, os.environ.get("ORACLE"))
 
@@ -189,20 +189,21 @@ def install(extras: list[str]) -> None:
     done = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
     INSTALLING.unlink()  # pip ended by itself, and so undid what it could not finish
     if done.returncode:
-        if UNREACHABLE.search(done.stderr):
-            stop_unreachable()
+        stop_if_unreachable(done.stderr)
         sys.stderr.write(done.stderr)
         stop("pip could not install the packages above")
     for extra in included(extras):
         write_stamp(extra, left_out if extra == "oracle" else None)
 
 
-def stop_unreachable() -> NoReturn:
-    INSTALLING.unlink(missing_ok=True)
-    stop(
-        "no package index can be reached: connect to the network, or name an index or a folder of wheels that can "
-        "(PIP_INDEX_URL, PIP_FIND_LINKS, PIP_PROXY), and run the same command again"
-    )
+def stop_if_unreachable(said: str) -> None:
+    """Stop with one line, if what pip said is that it reached no index."""
+    if reason := next((words for words in UNREACHABLE if words in said), None):
+        INSTALLING.unlink(missing_ok=True)
+        stop(
+            f"no package index can be reached ({reason}): connect to the network, or name an index, a proxy, a certificate "
+            "or a folder of wheels (PIP_INDEX_URL, PIP_PROXY, PIP_CERT, PIP_FIND_LINKS), and run the same command again"
+        )
 
 
 def last_line(text: str) -> str:

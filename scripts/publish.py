@@ -4,7 +4,7 @@ Runs the full walkthrough and the benchmarks on a committed state, so that the n
 
     {"published": {date, commit, machine, versions, seeds}, "A6": {what, measured, reference, ...}, ..., "bench": {...}}
 
-from results/measurements.json and results/bench.json. `--from-results` takes those as they are, without running anything.
+from results/measurements.json and results/benchmarks.json. `--from-results` takes those as they are, without running anything.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def main() -> None:
         sys.exit("publish: there are uncommitted changes; commit them first, so that the numbers belong to a commit")
     if not arguments.from_results:
         run(str(Path(sys.executable).with_name("chainrule")), "walkthrough")
-        run(sys.executable, "-m", "benchmarks", "--json", "results/bench.json")
+        run(sys.executable, "-m", "benchmarks")
     measured = read(RESULTS / "measurements.json")
     rows = {key: value for key, value in measured.items() if isinstance(value, dict) and "measured" in value}
     about = {
@@ -89,7 +89,7 @@ def main() -> None:
         # What the walkthrough says about itself, seeds among it.
         **{key: value for key, value in measured.items() if key not in rows},
     }
-    page = {"published": about, **rows, "bench": read(RESULTS / "bench.json")}
+    page = {"published": about, **rows, "bench": read(RESULTS / "benchmarks.json")}
     write_whole(PUBLISHED, json.dumps(page, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
     print(f"{len(rows)} rows and the benchmarks written to {PUBLISHED.relative_to(ROOT)}")
 

@@ -81,6 +81,10 @@ class CheckpointError(ChainruleError, ValueError):
     """A saved file that is damaged or foreign."""
 
 
+class VerificationError(ChainruleError, AssertionError):
+    """A derivative that differs from what differences or the complex step say."""
+
+
 _KIND = {"float": "f", "int": "i", "uint": "u", "complex": "c"}
 
 

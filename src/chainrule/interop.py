@@ -20,14 +20,14 @@ from chainrule.core.calls import is_tensor, raw
 from chainrule.core.primitive import PRIMITIVES
 from chainrule.errors import DTypeError, explain
 from chainrule.operators import Operators
-from chainrule.ops import elementwise, indexing, linalg, reductions, views
+from chainrule.ops import arranging, elementwise, indexing, joining, linalg, normalised, norms, reductions, scans, views
 
 try:  # being built
-    from chainrule.ops import einsum, joining, norms, scans
+    from chainrule.ops import einsum
 except ImportError:
-    einsum = joining = norms = scans = elementwise
+    einsum = elementwise
 
-_MODULES = (elementwise, reductions, scans, joining, views, indexing, linalg, norms, einsum)
+_MODULES = (elementwise, reductions, normalised, norms, scans, joining, arranging, views, indexing, linalg, einsum)
 _SPELLINGS = {  # NumPy's name -> ours
     "concatenate": "concat", "transpose": "permute_dims", "amax": "max", "amin": "min", "cumsum": "cumulative_sum",
     "cumprod": "cumulative_prod", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",

@@ -7,12 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from chainrule.ops import elementwise, indexing, linalg, reductions, views
-
-try:  # being built
-    from chainrule.ops import joining, norms, scans
-except ImportError:
-    joining = norms = scans = elementwise
+from chainrule.ops import elementwise, indexing, joining, linalg, normalised, norms, reductions, scans, views
+from chainrule.ops.arguments import ALL_AXES
 
 
 class Operators:
@@ -150,6 +146,8 @@ class Operators:
         return views.matrix_transpose(self)
 
     def sum(self, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Self:
+        if axis is None and dtype is None:  # the most frequent reduction, without the door
+            return reductions.reduce_sum(self, ALL_AXES[len(self.shape)], bool(keepdims))
         return reductions.sum(self, axis=axis, keepdims=keepdims, dtype=dtype)
 
     def mean(self, axis: Any = None, keepdims: bool = False) -> Self:
@@ -165,10 +163,10 @@ class Operators:
         return reductions.prod(self, axis=axis, keepdims=keepdims, dtype=dtype)
 
     def var(self, axis: Any = None, keepdims: bool = False, correction: float = 0.0) -> Self:
-        return reductions.var(self, axis=axis, keepdims=keepdims, correction=correction)
+        return norms.var(self, axis=axis, keepdims=keepdims, correction=correction)
 
     def std(self, axis: Any = None, keepdims: bool = False, correction: float = 0.0) -> Self:
-        return reductions.std(self, axis=axis, keepdims=keepdims, correction=correction)
+        return norms.std(self, axis=axis, keepdims=keepdims, correction=correction)
 
     def all(self, axis: Any = None, keepdims: bool = False) -> Self:
         return reductions.all(self, axis=axis, keepdims=keepdims)
@@ -183,13 +181,13 @@ class Operators:
         return reductions.argmin(self, axis=axis, keepdims=keepdims)
 
     def logsumexp(self, axis: Any = None, keepdims: bool = False) -> Self:
-        return reductions.logsumexp(self, axis=axis, keepdims=keepdims)
+        return normalised.logsumexp(self, axis=axis, keepdims=keepdims)
 
     def softmax(self, axis: int = -1) -> Self:
-        return reductions.softmax(self, axis=axis)
+        return normalised.softmax(self, axis=axis)
 
     def log_softmax(self, axis: int = -1) -> Self:
-        return reductions.log_softmax(self, axis=axis)
+        return normalised.log_softmax(self, axis=axis)
 
     def norm(self, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Self:
         return norms.vector_norm(self, axis=axis, keepdims=keepdims, ord=ord)

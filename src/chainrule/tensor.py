@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
@@ -19,12 +20,7 @@ from chainrule.core.template import bind
 from chainrule.errors import ArgumentError, DTypeError, GraphError, LostGraphError, ShapeError, explain
 from chainrule.interop import array_function, array_ufunc
 from chainrule.operators import Operators
-from chainrule.ops import indexing
-
-try:  # being built
-    from chainrule.ops import joining
-except ImportError:
-    joining = indexing
+from chainrule.ops import indexing, joining
 from chainrule.ops.arguments import real_dtype
 from chainrule.ops.creation import full_like
 from chainrule.types import Array, Shape
@@ -129,8 +125,10 @@ class Tensor(Operators):
             if leaf is not None and leaf.node is node:
                 if leaf.grad is not None:
                     g = leaf.grad + g
-                leaf.grad = _own_gradient(g, owned)
-                owned.add(id(raw(g)))
+                if type(g) is not np.ndarray or g.base is not None or id(g) in owned or g.dtype is not node[6]:
+                    g = _own_gradient(g, node[6], owned)
+                leaf.grad = g
+                owned.add(id(g))
 
     def detach(self) -> Self:
         """The value as a tensor that wants no gradient; of a leaf, a copy, since a leaf may be written in place."""
@@ -231,43 +229,40 @@ class Tensor(Operators):
             indexing.assign(self.data, raw(value), index)
 
     def __iadd__(self, other: Any) -> Self:
-        return self._update("+=", other, self.__add__, "__iadd__")
+        return self._update("+=", other, self.__add__, operator.iadd)
 
     def __isub__(self, other: Any) -> Self:
-        return self._update("-=", other, self.__sub__, "__isub__")
+        return self._update("-=", other, self.__sub__, operator.isub)
 
     def __imul__(self, other: Any) -> Self:
-        return self._update("*=", other, self.__mul__, "__imul__")
+        return self._update("*=", other, self.__mul__, operator.imul)
 
     def __itruediv__(self, other: Any) -> Self:
-        return self._update("/=", other, self.__truediv__, "__itruediv__")
+        return self._update("/=", other, self.__truediv__, operator.itruediv)
 
     def __ipow__(self, other: Any) -> Self:
-        return self._update("**=", other, self.__pow__, "__ipow__")
+        return self._update("**=", other, self.__pow__, operator.ipow)
 
     def __imatmul__(self, other: Any) -> Self:
-        return self._update("@=", other, self.__matmul__, "__imatmul__")
+        return self._update("@=", other, self.__matmul__, operator.imatmul)
 
     def __ifloordiv__(self, other: Any) -> Self:
-        return self._update("//=", other, self.__floordiv__, "__ifloordiv__")
+        return self._update("//=", other, self.__floordiv__, operator.ifloordiv)
 
     def __imod__(self, other: Any) -> Self:
-        return self._update("%=", other, self.__mod__, "__imod__")
+        return self._update("%=", other, self.__mod__, operator.imod)
 
-    def _update(self, sign: str, other: Any, operation: Any, write: str) -> Self:
+    def _update(self, sign: str, other: Any, operation: Any, write: Any) -> Self:
         """`self += other`: a new value under the old name while recording, otherwise a write into own memory."""
         if self._is_rebound(sign, other):
             self._rebind(operation(other), sign)
             return self
         before_write(self)
         try:
-            written = getattr(self.data, write)(other.data if isinstance(other, Tensor) else other)
+            self.data = write(self.data, other.data if isinstance(other, Tensor) else other)
         except (TypeError, ValueError) as error:
             kind = DTypeError if isinstance(error, TypeError) else ShapeError
             raise kind(explain(sign, str(error), x=self, y=other, remedy="x = x + y, which makes a new tensor")) from None
-        if written is NotImplemented:
-            raise DTypeError(explain(sign, "the operand is no array", x=self, y=other))
-        self.data = written
         return self
 
     def _is_rebound(self, sign: str, other: Any) -> bool:
@@ -309,13 +304,13 @@ def _fresh(data: Any, dtype: Any) -> Array:
     return array
 
 
-def _own_gradient(g: Any, owned: set[int]) -> Any:
+def _own_gradient(g: Any, dtype: Any, owned: set[int]) -> Any:
     """A gradient that shares memory with nothing: what a rule passed on, or looks at other memory, is copied."""
     if is_tensor(g):
-        return wrap(own_copy(g.data), g.node) if id(g.data) in owned else g
-    if type(g) is np.ndarray:
-        return g if g.base is None and id(g) not in owned and g.ndim else np.array(g)
-    return np.array(g) if is_numpy(g) else g
+        shared = id(g.data) in owned
+        owned.add(id(g.data))
+        return wrap(own_copy(g.data), g.node) if shared else g
+    return np.array(g, dtype) if is_numpy(g) else g
 
 
 def _copied(grad: Any) -> Any:

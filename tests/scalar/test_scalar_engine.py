@@ -314,7 +314,7 @@ def test_comparisons_compare_numbers_and_hash_goes_by_identity() -> None:
     assert a <= b
     assert a >= 1
     assert a < 2
-    assert 2 > a
+    assert 2 > a  # noqa: SIM300 (the reflected comparison)
     assert not a > b
     assert a != "text"
     assert len({a, b}) == 2
@@ -356,7 +356,7 @@ def test_copies_keep_number_name_and_gradient_and_leave_the_graph(duplicate: Cal
 
 MISUSE: dict[str, tuple[Callable[[], object], str]] = {
     "multiply by text": (lambda: Value(3.0) * "a", r"\*: expected a real number.*Value\(3.0, grad=0.0\) and str 'a'"),
-    "list first": (lambda: [1] + Value(3.0), r"\+: .*list \[1\]"),
+    "list first": (lambda: [1] * Value(3.0), r"\*: .*list \[1\]"),
     "subtract nothing": (lambda: Value(3.0) - None, r"-: .*NoneType"),
     "from nothing": (lambda: None - Value(3.0), r"-: .*NoneType"),
     "divide": (lambda: Value(3.0) / "a", r"/: .*str 'a'"),

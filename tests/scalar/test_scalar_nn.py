@@ -47,6 +47,7 @@ def test_one_seed_fixes_all_weights() -> None:
     generator = random.Random(5)
     assert weights(generator) != weights(generator)
     assert all(-1 <= w <= 1 for w in weights(5))
+    assert len({n.weights[0].data for n in Layer(2, 3, seed=5).neurons}) == 3
 
 
 def test_wrong_number_of_inputs_is_named() -> None:

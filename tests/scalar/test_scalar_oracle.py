@@ -23,7 +23,7 @@ EXPRESSIONS: dict[str, Expression] = {
     "extremes": lambda m, x, y, z: m.maximum(x * y, z) * m.minimum(x, y * z),
     "ties": lambda m, x, y, z: m.maximum(x, x * 1.0) * y + m.minimum(z, z + 0.0),
     "kinks at zero": lambda m, x, y, z: m.relu(x - x) * y + abs(y - y) * z + x,
-    "shared": lambda m, x, y, z: (lambda h: h * h + m.exp(h) * x + h)(m.tanh(x + y * z)),
+    "shared": lambda m, x, y, z: (h := m.tanh(x + y * z)) * h + m.exp(h) * x + h,
     "deep": lambda m, x, y, z: m.sin(m.sin(m.sin(x * m.tanh(y * m.exp(-z * z))))),
     "neuron": lambda m, x, y, z: m.relu(1 - z * m.tanh(0.3 * x - 0.7 * y + 0.1)) ** 2 + 1e-4 * (x * x + y * y),
 }

@@ -7,7 +7,6 @@ traces, debug mode, subclasses, operations with any number of inputs or outputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import copysign
 from typing import Any
 from zlib import crc32
 
@@ -19,7 +18,7 @@ from chainrule.backends.registry import common_namespace, is_foreign, is_numpy, 
 from chainrule.core import equations
 from chainrule.core.graph import Node, next_number
 from chainrule.core.template import _late, bind, late
-from chainrule.errors import ChainruleError, DTypeError, IndexingError, ShapeError, explain
+from chainrule.errors import ChainruleError, DTypeError, IndexingError, ShapeError, dtype_name, explain
 from chainrule.types import ArrayType
 
 NUMBER = (bool, int, float)
@@ -58,8 +57,8 @@ def constant(value: Any, beside: Any) -> Any:
     """
     if type(value) in NUMBER:
         dtype = beside.data.dtype
-        # -0.0 equals 0.0 as a key, so the sign belongs to it
-        key = (value, type(value), copysign(1.0, value), dtype) if type(value) is float else (value, type(value), dtype)
+        # 1, 1.0 and True are one key, and so are 0.0 and -0.0: the type and the sign belong to it
+        key = (value, type(value), dtype) if value else (repr(value), dtype)
         made = _constants.get(key)
         if made is None:
             if len(_constants) > 4096:
@@ -80,6 +79,11 @@ def weak(value: Any, beside: Any) -> Any:
         return np.array(value, dtype)
     except OverflowError as error:
         raise DTypeError(explain("constant", f"{value} does not fit into {dtype}", x=beside)) from error
+
+
+def is_mask(array: Any) -> bool:
+    """Whether an array of any library holds truth values."""
+    return dtype_name(array.dtype) == "bool"
 
 
 def lift(value: Any, beside: Any, copy: bool) -> Any:
@@ -103,7 +107,8 @@ def general(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...]
     """Perform `primitive` on anything."""
     tensors = [operand for operand in operands if is_tensor(operand)]
     strong = [raw(operand) for operand in operands if hasattr(operand, "dtype")]
-    beside = strong[0] if strong else None
+    # a number takes its kind from the first operand that is no mask: where(mask, x32, 0.0) stays float32
+    beside = next((a for a in strong if not is_mask(a)), strong[0] if strong else None)
     datas = [raw(a) if is_tensor(a) else lift(a, beside, copy=bool(tensors)) for a in operands]
     try:
         out = compute(primitive, datas, parameters)
@@ -195,6 +200,9 @@ class _Pick:
             index, outputs = node[4]
             entry = cts.setdefault(source[0], [None] * len(outputs))
             entry[index] = ct
+
+    def push(self, node: Node, tangents: Sequence[Any], graph: bool) -> Any:
+        return tangents[0][node[4][0]]
 
 
 PICK = _Pick()

@@ -48,23 +48,38 @@ def reach(roots: Iterable[Node | None]) -> list[Node]:
 
     **Raises** FreedGraphError, StaleGraphError before anything was changed.
     """
-    seen: set[int] = set()
-    nodes: list[Node] = []
-    todo = list(roots)
+    nodes: list[Node] = list({node[0]: node for node in roots if node is not None}.values())
+    seen = {node[0] for node in nodes}
+    add, append = seen.add, nodes.append
     try:
-        while todo:
-            node = todo.pop()
-            if node is None or node[0] in seen:
-                continue
-            seen.add(node[0])
-            nodes.append(node)
-            todo += node[2]
+        for node in nodes:  # grows while it is read
+            for parent in node[2]:
+                if parent is not None:
+                    number = parent[0]
+                    if number not in seen:
+                        add(number)
+                        append(parent)
     except TypeError:  # a walk leaves None in place of the parents; asking every node first would cost 1%
         remedy = "backward(retain_graph=True) the first time, or the forward pass again"
         raise FreedGraphError(explain("backward", "the graph was freed by an earlier backward", remedy=remedy)) from None
     nodes.sort(key=_by_number)
     if nodes and nodes[0][0] < modes.last_write:
         _check_stale(nodes)
+    return nodes
+
+
+def reach_newer(roots: Iterable[Node | None], since: int) -> list[Node]:
+    """The nodes newer than number `since` that `roots` depend on, oldest first."""
+    seen: set[int] = set()
+    nodes: list[Node] = []
+    todo = list(roots)
+    while todo:
+        node = todo.pop()
+        if node is not None and node[0] > since and node[0] not in seen:
+            seen.add(node[0])
+            nodes.append(node)
+            todo += node[2]
+    nodes.sort(key=_by_number)
     return nodes
 
 

@@ -121,6 +121,7 @@ def primitive(
     is_view: bool = False,
     hides: bool = False,
     multiple: bool = False,
+    listed: bool = True,
 ) -> Callable[..., Any]:
     """Declare an operation and return the function that performs it.
 
@@ -129,7 +130,9 @@ def primitive(
     `shape_rule` and `dtype_rule` map types and parameters to the result's (default: the family's; asked of NumPy).
     `expected(*operands, *parameters)`: words for a message.  `domain`: intervals that inputs are drawn from in tests;
     `samples`: or whole examples.  `is_view`: the result may share the first input's memory.  `hides`: the result may
-    leave out a NaN that an input holds.  `multiple`: the result is a tuple of arrays.
+    leave out a NaN that an input holds.  `multiple`: the result is a tuple of arrays.  `listed`: the record is one of the
+    library's own, found in PRIMITIVES and called through generated code; users' operations, whose names may be
+    anything, are neither.
 
     **Raises** RuleError for a rule of the wrong arity or that names an unknown residual.
     """
@@ -144,17 +147,18 @@ def primitive(
     p.is_view = is_view
     p.hides = hides
     p.multiple = multiple
-    if p.variadic or multiple:
+    if p.variadic or multiple or not listed:
         p.keeps = _keeps(p)
         p.call = lambda *of: calls.general(p, of[0] if p.variadic else of[: len(p.inputs)], of[len(p.inputs) :])
         p.pull = lambda node, parents, ct, graph, cts: calls.pull(p, node, parents, ct, graph, cts)
     else:
         p.keeps = _keeps(p)
-        make = template(p.inputs, p.parameters, p.reads, p.keeps, is_view)
+        make = template(p.inputs, p.parameters, p.reads, p.keeps, is_view, family.push == "rule")
         p.call, p.pull = make(p, p.forward, p.rules, calls.general, calls.constant, calls.failed, share)
     p.call.__name__ = p.call.__qualname__ = name
     p.call.primitive = p  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
-    PRIMITIVES[name] = p
+    if listed:
+        PRIMITIVES[name] = p
     return p.call
 
 

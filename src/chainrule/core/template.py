@@ -7,14 +7,14 @@ twenty texts serve all primitives.  What generated code calls on higher floors i
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from chainrule import modes
 from chainrule.core.graph import next_number
 from chainrule.types import ArrayType
 
-_late: dict[str, Any] = {"modes": modes, "next_number": next_number, "new": object.__new__, "ArrayType": ArrayType}
+_late: dict[str, Any] = {"modes": modes, "next_number": next_number, "new": object.__new__, "array_type": partial(tuple.__new__, ArrayType)}
 """The globals of all generated code."""
 
 
@@ -41,7 +41,7 @@ def make(primitive, forward, rules, general, constant, failed, share):
             t = new(Tensor); t.grad = None; t.data = out
             if {no_node}: t.node = None
             else:
-                t.node = [next_number(), primitive, ({nodes},), ({kept}), ({parameters}), out.shape, out.dtype]
+                t.node = [next_number(), primitive, ({nodes},), ({kept}), ({parameters}), {type}]
                 {mark_kept}
             {share}
             return t
@@ -64,17 +64,23 @@ _PULL = """
     return call, pull
 """
 _LINE = "\n" + " " * 16
+_FIT = """
+            if {unfit}: g_{a} = fit(g_{a}, n_{a})"""
 _SEND = """
-        if n_{a} is not None:
-            if g_{a}.shape != n_{a}[5] or g_{a}.dtype is not n_{a}[6]: g_{a} = fit(g_{a}, n_{a})
+        if n_{a} is not None:{fit}
             key = n_{a}[0]
             try: cts[key] = cts[key] + g_{a} if key in cts else g_{a}
             except FloatingPointError: send(cts, key, g_{a})"""
+# A diagonal rule gives a cotangent of the output's shape and dtype, so two nodes tell whether it fits; the array of one
+# input need not be asked at all.
+_UNFIT = "g_{a}.shape != n_{a}[5] or g_{a}.dtype is not n_{a}[6]"
+_UNFIT_DIAGONAL = "node[5] != n_{a}[5] or node[6] is not n_{a}[6]"
 
 
 @cache
 def template(
-    inputs: tuple[str, ...], parameters: tuple[str, ...], reads: tuple[Any, ...], keeps: tuple[str, ...], is_view: bool
+    inputs: tuple[str, ...], parameters: tuple[str, ...], reads: tuple[Any, ...], keeps: tuple[str, ...], is_view: bool,
+    diagonal: bool,
 ) -> Any:
     """`make(primitive, forward, rules, ...) -> (call, pull)` for one pattern: what each rule reads, None for no rule."""
     live = [(a, read) for a, read in zip(inputs, reads, strict=True) if read is not None]
@@ -82,6 +88,8 @@ def template(
     def each(form: str, names: Any = inputs, between: str = ", ") -> str:
         return between.join(form.format(a=a) for a in names)
 
+    unary = diagonal and len(inputs) == 1
+    unfit = "" if unary else _UNFIT_DIAGONAL if diagonal else _UNFIT
     call = _CALL.format(
         rule_names=each("rule_{a}"),
         arguments=", ".join(inputs + parameters),
@@ -94,6 +102,7 @@ def template(
         datas=each("d_{a}"),
         no_node=each("n_{a} is None", between=" and ") + " or modes.paused and modes.is_paused()" if live else "True",
         nodes=each("n_{a}"),
+        type="n_{0}[5], n_{0}[6]".format(inputs[0]) if unary else "out.shape, out.dtype",
         kept="".join(_keep(name, inputs, reads) + ", " for name in keeps),
         # A constant whose memory the graph keeps moves to fresh memory when it is written; see graph.before_write.
         mark_kept=_LINE.join(f"if n_{a} is None: {a}.shared = True" for a in inputs if a in keeps and len(inputs) > 1),
@@ -115,7 +124,7 @@ def template(
         )
         or "pass",
         all_cotangents=", ".join(f"g_{a}" if read is not None else "_" for a, read in zip(inputs, reads, strict=True)),
-        send=each(_SEND, [a for a, _ in live], ""),
+        send="".join(_SEND.format(a=a, fit=_FIT.format(a=a, unfit=unfit.format(a=a)) if unfit else "") for a, _ in live),
     )
     made: list[Any] = []
 
@@ -135,7 +144,7 @@ def _keep(name: str, inputs: tuple[str, ...], reads: tuple[Any, ...]) -> str:
     if name == "hidden":
         return f"hides_nan({', '.join('d_' + a for a in inputs)})"
     if name.endswith("_type"):
-        return f"ArrayType(d_{name[:-5]}.shape, d_{name[:-5]}.dtype)"
+        return f"array_type((d_{name[:-5]}.shape, d_{name[:-5]}.dtype))"
     value = "out" if name == "out" else f"d_{name}"
     readers = [f"n_{a} is not None" for a, read in zip(inputs, reads, strict=True) if read is not None and name in read]
     return value if len(inputs) == 1 else f"{value} if {' or '.join(readers)} else None"
@@ -150,7 +159,7 @@ def _rewrap(name: str, inputs: tuple[str, ...]) -> str:
 def _value(name: str, a: str, parameters: tuple[str, ...]) -> str:
     """What a rule for input `a` gets for one of its parameters."""
     if name == a + "_type":
-        return f"ArrayType(n_{a}[5], n_{a}[6])"
+        return f"array_type((n_{a}[5], n_{a}[6]))"
     return name if name in parameters else f"r_{name}"
 
 

@@ -9,14 +9,35 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import ArgumentError, DTypeError, ShapeError, explain
+from chainrule.core.calls import lift
+from chainrule.errors import ArgumentError, DTypeError, ShapeError, dtype_name, explain
 from chainrule.types import Shape
+
+
+ALL_AXES = tuple(tuple(range(ndim)) for ndim in range(65))  # NumPy arrays have at most 64 axes
 
 
 def shape_of(x: Any) -> Shape:
     """The shape of anything that an operation takes."""
-    shape = getattr(x, "shape", None)
-    return np.shape(x) if shape is None else shape
+    try:
+        return x.shape
+    except AttributeError:
+        return np.shape(x)
+
+
+def as_operand(x: Any) -> Any:
+    """x itself if it is an array or a tensor; numbers and lists become NumPy arrays."""
+    return x if hasattr(x, "dtype") else lift(x, None, copy=False)
+
+
+def as_floating(x: Any) -> Any:
+    """x, as float64 where it holds integers or truth values."""
+    x = as_operand(x)
+    if dtype_name(x.dtype)[0] in "fc":
+        return x
+    from chainrule.ops.views import cast
+
+    return cast(x, np.dtype(np.float64))
 
 
 def one_axis(operation: str, axis: Any, ndim: int) -> int:
@@ -28,6 +49,8 @@ def one_axis(operation: str, axis: Any, ndim: int) -> int:
         number = index(axis)
     except TypeError as error:
         raise ArgumentError(explain(operation, f"axis {axis!r} is no integer")) from error
+    if ndim == 0:
+        raise ArgumentError(explain(operation, f"axis {number} of a 0-d array, which has no axes"))
     if not -ndim <= number < ndim:
         raise ArgumentError(explain(operation, f"axis {number} is out of range", expected=f"-{ndim} to {ndim - 1}"))
     return number % ndim
@@ -39,7 +62,7 @@ def some_axes(operation: str, axis: Any, ndim: int) -> tuple[int, ...]:
     **Raises** ArgumentError for an axis that is not there or is named twice.
     """
     if axis is None:
-        return tuple(range(ndim))
+        return ALL_AXES[ndim]
     axes = tuple(one_axis(operation, a, ndim) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))  # pyright: ignore[reportUnknownVariableType]
     if len(set(axes)) != len(axes):
         raise ArgumentError(explain(operation, f"an axis is named twice in {axis!r}"))
@@ -70,10 +93,10 @@ def as_shape(operation: str, shape: Any, unknown: bool = False) -> Shape:
     """
     entries: Sequence[Any] = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
-        wanted = tuple(index(n) for n in entries)
+        wanted = tuple(map(index, entries))
     except TypeError as error:
         raise ArgumentError(explain(operation, f"{shape!r} is no shape")) from error
-    if any(n < (-1 if unknown else 0) for n in wanted):
+    if wanted and min(wanted) < (-1 if unknown else 0):
         raise ArgumentError(explain(operation, f"negative length in the shape {shape!r}"))
     return wanted
 

@@ -84,8 +84,8 @@ maximum = binary("maximum", lambda ct, x, y: ct * share_of_win(x, y), lambda ct,
 minimum = binary("minimum", lambda ct, x, y: ct * share_of_win(y, x), lambda ct, x, y: ct * share_of_win(x, y))
 share_of_win = binary("share_of_win", None, None, forward=lambda x, y: ((x > y) + 0.5 * (x == y)).astype(np.result_type(x, y)),
                       standard=lambda xp, x, y: xp.astype(x > y, x.dtype) + 0.5 * xp.astype(x == y, x.dtype))
-at_least = binary("at_least", lambda ct, x, y: ct * (x >= y), lambda ct, x, y: ct * (x < y), forward=np.maximum, standard=lambda xp, x, y: xp.maximum(x, y))
-at_most = binary("at_most", lambda ct, x, y: ct * (x <= y), lambda ct, x, y: ct * (x > y), forward=np.minimum, standard=lambda xp, x, y: xp.minimum(x, y))
+at_least = binary("at_least", lambda ct, x, y: where(x >= y, ct, 0.0), lambda ct, x, y: where(x < y, ct, 0.0), forward=np.maximum, standard=lambda xp, x, y: xp.maximum(x, y))
+at_most = binary("at_most", lambda ct, x, y: where(x <= y, ct, 0.0), lambda ct, x, y: where(x > y, ct, 0.0), forward=np.minimum, standard=lambda xp, x, y: xp.minimum(x, y))
 copysign = binary("copysign", lambda ct, x, y: ct * (sign(x) * copysign(1.0, y)), None, domain=(NONZERO, NONZERO))
 
 # ---------------------------------------------------------------- no gradient, on purpose

@@ -1,6 +1,7 @@
 """Reductions: what folds axes away.
 
-`axes` is a sorted tuple, `keepdims` a bool: public functions normalise them at the door.
+`axes` is a sorted tuple, `keepdims` a bool: public functions normalise them at the door.  Norms and variances are in
+`norms`, softmax and its kin in `normalised`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ from typing import Any
 import numpy as np
 
 from chainrule.core.primitive import primitive
-from chainrule.ops.arguments import real_dtype, shape_of, some_axes
+from chainrule.ops.arguments import ALL_AXES, as_operand, one_axis, real_dtype, some_axes
+from chainrule.ops.elementwise import equal
 from chainrule.ops.families import LINEAR, REDUCTION
-from chainrule.ops.views import astype, reshape_to, spread_to
+from chainrule.ops.views import astype, cast, permute, reshape_to, spread_to
 from chainrule.types import Shape
+
+FLOAT64 = np.dtype(np.float64)
+FLOAT32 = np.dtype(np.float32)
 
 
 def folded(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
@@ -24,6 +29,11 @@ def folded(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
     return tuple(n for k, n in enumerate(shape) if k not in axes)
 
 
+def unfolded(y: Any, x_type: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """A reduced array with its axes back, of length 1: it broadcasts against what it was reduced from."""
+    return y if keepdims or not axes else reshape_to(y, folded(x_type.shape, axes, True))
+
+
 def spread(ct: Any, x_type: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     """A reduced array back over the shape that it was reduced from."""
     if not keepdims and len(axes) != len(x_type.shape):
@@ -31,13 +41,40 @@ def spread(ct: Any, x_type: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     return spread_to(ct, x_type.shape)
 
 
-def _samples(rng: np.random.Generator) -> list[Any]:
+def fold_samples(rng: np.random.Generator) -> list[Any]:
+    """Examples for the generic suite."""
     x = rng.uniform(0.3, 2.0, (2, 3, 4))
     return [((x,), (axes, keep)) for axes, keep in (((0, 1, 2), False), ((1,), True), ((0, 2), False), ((), False))]
 
 
-def _fold_rule(x: Any, axes: tuple[int, ...], keepdims: bool) -> Shape:
+def fold_rule(x: Any, axes: tuple[int, ...], keepdims: bool) -> Shape:
+    """The shape of every record that has `axes` and `keepdims`."""
     return folded(x.shape, axes, keepdims)
+
+
+def _shared_by_ties(ct: Any, x: Any, out: Any, x_type: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """The cotangent in even shares to all entries that attain the extreme.
+
+    The shares are counted in integers and inverted in float64: a count of 70,000 is infinite in float16, its
+    reciprocal is not.
+    """
+    attained = equal(x, unfolded(out, x_type, axes, keepdims))
+    share = 1.0 / cast(reduce_count(attained, axes, True), FLOAT64)
+    return cast(attained, ct.dtype) * (unfolded(ct, x_type, axes, keepdims) * cast(share, ct.dtype))
+
+
+def _times_others(ct: Any, x: Any, x_type: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """The product of all other entries, without a division: what stands before an entry times what stands after it."""
+    from chainrule.ops.joining import part
+    from chainrule.ops.scans import running_product
+
+    shape = x_type.shape
+    rest = tuple(k for k in range(len(shape)) if k not in axes)
+    order, last, n = rest + axes, len(rest), product(shape[k] for k in axes)
+    flat = reshape_to(permute(x, order), (*(shape[k] for k in rest), n))
+    before, after = running_product(flat, last, False), running_product(flat, last, True)
+    others = reshape_to(part(before, last, 0, n) * part(after, last, 1, n + 1), tuple(shape[k] for k in order))
+    return unfolded(ct, x_type, axes, keepdims) * permute(others, tuple(order.index(k) for k in range(len(shape))))
 
 
 _ones: dict[Any, Any] = {}
@@ -70,9 +107,49 @@ reduce_sum = primitive(
     parameters="axes keepdims",
     forward=_sum,
     standard=lambda xp, x, axes, keepdims: xp.sum(x, axis=axes, keepdims=keepdims),
-    shape_rule=_fold_rule,
+    shape_rule=fold_rule,
     dtype_rule=lambda x, axes, keepdims: np.add.reduce(np.ones(1, x.dtype)).dtype,
-    samples=_samples,
+    samples=fold_samples,
+)
+reduce_prod = primitive(
+    "reduce_prod",
+    REDUCTION,
+    [_times_others],
+    parameters="axes keepdims",
+    forward=lambda x, axes, keepdims: np.multiply.reduce(x, axes, None, None, keepdims),
+    standard=lambda xp, x, axes, keepdims: xp.prod(x, axis=axes, keepdims=keepdims),
+    shape_rule=fold_rule,
+    samples=fold_samples,
+)
+reduce_max = primitive(
+    "reduce_max",
+    REDUCTION,
+    [_shared_by_ties],
+    parameters="axes keepdims",
+    forward=lambda x, axes, keepdims: np.maximum.reduce(x, axes, None, None, keepdims),
+    standard=lambda xp, x, axes, keepdims: xp.max(x, axis=axes, keepdims=keepdims),
+    shape_rule=fold_rule,
+    samples=fold_samples,
+)
+reduce_min = primitive(
+    "reduce_min",
+    REDUCTION,
+    [_shared_by_ties],
+    parameters="axes keepdims",
+    forward=lambda x, axes, keepdims: np.minimum.reduce(x, axes, None, None, keepdims),
+    standard=lambda xp, x, axes, keepdims: xp.min(x, axis=axes, keepdims=keepdims),
+    shape_rule=fold_rule,
+    samples=fold_samples,
+)
+reduce_count = primitive(
+    "count_nonzero",
+    REDUCTION,
+    [None],
+    parameters="axes keepdims",
+    forward=lambda x, axes, keepdims: np.add.reduce(x != 0, axes, np.intp, None, keepdims),
+    standard=lambda xp, x, axes, keepdims: xp.count_nonzero(x, axis=axes, keepdims=keepdims),
+    shape_rule=fold_rule,
+    samples=fold_samples,
 )
 reduce_all = primitive(
     "reduce_all",
@@ -81,8 +158,8 @@ reduce_all = primitive(
     parameters="axes keepdims",
     forward=lambda x, axes, keepdims: np.all(x, axis=axes, keepdims=keepdims),
     standard=lambda xp, x, axes, keepdims: xp.all(x, axis=axes, keepdims=keepdims),
-    shape_rule=_fold_rule,
-    samples=_samples,
+    shape_rule=fold_rule,
+    samples=fold_samples,
 )
 reduce_any = primitive(
     "reduce_any",
@@ -91,15 +168,39 @@ reduce_any = primitive(
     parameters="axes keepdims",
     forward=lambda x, axes, keepdims: np.any(x, axis=axes, keepdims=keepdims),
     standard=lambda xp, x, axes, keepdims: xp.any(x, axis=axes, keepdims=keepdims),
-    shape_rule=_fold_rule,
-    samples=_samples,
+    shape_rule=fold_rule,
+    samples=fold_samples,
 )
+
+
+def _position(name: str) -> Any:
+    """A record for the position of an extreme along one axis."""
+    return primitive(
+        name,
+        REDUCTION,
+        [None],
+        parameters="axis keepdims",
+        forward=lambda x, axis, keepdims: getattr(np, name)(x, axis=axis, keepdims=keepdims),
+        standard=lambda xp, x, axis, keepdims: getattr(xp, name)(x, axis=axis, keepdims=keepdims),
+        shape_rule=lambda x, axis, keepdims: folded(x.shape, (axis,), keepdims),
+        samples=lambda rng: [((rng.normal(size=(2, 3, 4)),), p) for p in ((0, False), (2, True))],
+    )
+
+
+position_of_max = _position("argmax")
+position_of_min = _position("argmin")
+
+
+def _fold(name: str, record: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+    x = as_operand(x)
+    return record(x, some_axes(name, axis, len(x.shape)), bool(keepdims))
 
 
 def sum(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """The sum over `axis`: None for all axes, an integer, or a tuple.
 
-    **Shapes** `x f[..., n] -> f[...]`.  Derivative: the cotangent, spread over the axes.
+    **Shapes** `x f[..., n] -> f[...]`.  Derivative: the cotangent, spread over the axes.  With `dtype`, x is cast
+    first.
 
     >>> import chainrule as cr
     >>> cr.sum(cr.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
@@ -107,27 +208,132 @@ def sum(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) 
     """
     if dtype is not None:
         x = astype(x, real_dtype("sum", dtype))
-    return reduce_sum(x, some_axes("sum", axis, len(shape_of(x))), bool(keepdims))
+    elif getattr(x, "shape", None) is None:
+        x = as_operand(x)
+    axes = ALL_AXES[len(x.shape)] if axis is None else some_axes("sum", axis, len(x.shape))
+    return reduce_sum(x, axes, bool(keepdims))
 
 
 def mean(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     """The mean over `axis`.
 
-    **Shapes** `x f[..., n] -> f[...]`.  Derivative: the cotangent over n, spread.
+    **Shapes** `x f[..., n] -> f[...]`.  Derivative: the cotangent over n, spread.  A sum of float16 is taken in
+    float32, as in NumPy.
 
     >>> import chainrule as cr
     >>> cr.mean(cr.tensor([1.0, 2.0, 6.0])).item()
     3.0
     """
-    axes = some_axes("mean", axis, len(shape_of(x)))
-    return reduce_sum(x, axes, bool(keepdims)) / product(shape_of(x)[k] for k in axes)
+    x = as_operand(x)
+    axes = some_axes("mean", axis, len(x.shape))
+    count = product(x.shape[k] for k in axes)
+    if getattr(x.dtype, "char", "") == "e":
+        return cast(reduce_sum(cast(x, FLOAT32), axes, bool(keepdims)) / count, x.dtype)
+    return reduce_sum(x, axes, bool(keepdims)) / count
+
+
+def prod(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    """The product over `axis`.
+
+    **Shapes** `x f[..., n] -> f[...]`.  **Derivative** the product of all other entries, found without a division, so
+    that zeros are no trouble, at any order.
+
+    >>> import chainrule as cr
+    >>> cr.grad(cr.prod)(cr.tensor([0.0, 2.0, 3.0])).tolist()
+    [6.0, 0.0, 0.0]
+    """
+    return _fold("prod", reduce_prod, x if dtype is None else astype(x, real_dtype("prod", dtype)), axis, keepdims)
+
+
+def max(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    """The largest entry over `axis`.
+
+    **Shapes** `x f[..., n] -> f[...]`.  **Derivative** 1 at the largest entry; m entries that tie get 1/m each.
+    **Raises** ShapeError where there is no entry.
+
+    >>> import chainrule as cr
+    >>> cr.grad(cr.max)(cr.tensor([1.0, 3.0, 3.0])).tolist()
+    [0.0, 0.5, 0.5]
+    """
+    return _fold("max", reduce_max, x, axis, keepdims)
+
+
+def min(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    """The smallest entry over `axis`.
+
+    **Shapes** `x f[..., n] -> f[...]`.  **Derivative** 1 at the smallest entry; m entries that tie get 1/m each.
+    **Raises** ShapeError where there is no entry.
+
+    >>> import chainrule as cr
+    >>> cr.min(cr.tensor([[4.0, 2.0], [1.0, 3.0]]), axis=1).tolist()
+    [2.0, 1.0]
+    """
+    return _fold("min", reduce_min, x, axis, keepdims)
+
+
+def argmax(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    """The position of the first largest entry along `axis`, or in row-major order where `axis` is None.
+
+    **Shapes** `x f[..., n] -> i64[...]`.  It gets no gradient.
+
+    >>> import chainrule as cr
+    >>> cr.argmax(cr.tensor([[4.0, 2.0], [1.0, 3.0]]), axis=1).tolist()
+    [0, 1]
+    """
+    return _find("argmax", position_of_max, x, axis, keepdims)
+
+
+def argmin(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    """The position of the first smallest entry along `axis`, or in row-major order where `axis` is None.
+
+    **Shapes** `x f[..., n] -> i64[...]`.  It gets no gradient.
+
+    >>> import chainrule as cr
+    >>> int(cr.argmin(cr.tensor([4.0, 2.0, 3.0])))
+    1
+    """
+    return _find("argmin", position_of_min, x, axis, keepdims)
+
+
+def _find(name: str, record: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+    x = as_operand(x)
+    if axis is not None:
+        return record(x, one_axis(name, axis, len(x.shape)), bool(keepdims))
+    found = record(reshape_to(x, (product(x.shape),)), 0, False)
+    return reshape_to(found, (1,) * len(x.shape)) if keepdims else found
+
+
+def count_nonzero(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    """How many entries over `axis` are not zero.
+
+    **Shapes** `x f[..., n] -> i64[...]`.  It gets no gradient.
+
+    >>> import chainrule as cr
+    >>> cr.count_nonzero(cr.tensor([[0.0, 2.0], [1.0, 3.0]]), axis=1).tolist()
+    [1, 2]
+    """
+    return _fold("count_nonzero", reduce_count, x, axis, keepdims)
 
 
 def all(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """Whether every entry along `axis` is true."""
-    return reduce_all(x, some_axes("all", axis, len(shape_of(x))), bool(keepdims))
+    """Whether every entry over `axis` is true.
+
+    **Shapes** `x bool[..., n] -> bool[...]`.
+
+    >>> import chainrule as cr
+    >>> cr.all(cr.tensor([[True, True], [False, True]]), axis=1).tolist()
+    [True, False]
+    """
+    return _fold("all", reduce_all, x, axis, keepdims)
 
 
 def any(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """Whether some entry along `axis` is true."""
-    return reduce_any(x, some_axes("any", axis, len(shape_of(x))), bool(keepdims))
+    """Whether some entry over `axis` is true.
+
+    **Shapes** `x bool[..., n] -> bool[...]`.
+
+    >>> import chainrule as cr
+    >>> cr.any(cr.tensor([[True, True], [False, False]]), axis=1).tolist()
+    [True, False]
+    """
+    return _fold("any", reduce_any, x, axis, keepdims)

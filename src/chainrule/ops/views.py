@@ -75,7 +75,9 @@ cast = primitive(
     [lambda ct, x_type: cast(ct, x_type.dtype)],
     parameters="dtype",
     forward=lambda x, dtype: x.astype(dtype),
-    standard=lambda xp, x, dtype: xp.astype(x, getattr(xp, np.dtype(dtype).name) if isinstance(dtype, np.dtype) else dtype),
+    standard=lambda xp, x, dtype: xp.astype(
+        x, getattr(xp, np.dtype(dtype).name) if isinstance(dtype, np.dtype) else dtype
+    ),
     shape_rule=lambda x, dtype: x.shape,
     dtype_rule=lambda x, dtype: np.dtype(dtype),
     samples=_draw((2, 3), (np.dtype(np.float64),), (np.dtype(np.float32),)),

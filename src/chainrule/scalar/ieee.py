@@ -33,11 +33,7 @@ def cos(x: float) -> float:
 
 
 def sigmoid(x: float) -> float:
-    """1 / (1 + exp(-x)), written so that the exponential cannot overflow and small results keep their digits."""
-    if x >= 0:
-        return 1.0 / (1.0 + math.exp(-x))
-    e = math.exp(x)
-    return e / (1.0 + e)
+    return 1.0 / (1.0 + exp(-x))  # an overflow of exp ends as 1 / inf, which is the right 0
 
 
 def power(x: float, y: float) -> float:

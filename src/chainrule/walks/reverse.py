@@ -16,9 +16,10 @@ from chainrule import modes
 from chainrule.backends.memory import hold_peak
 from chainrule.backends.registry import is_numpy
 from chainrule.core.calls import fingerprints, raw, wrap
-from chainrule.core.graph import FINGERPRINT, Node, reach
+from chainrule.core.graph import FINGERPRINT, Node, reach, reach_newer
 from chainrule.core.template import bind
-from chainrule.errors import DTypeError, RuleError, StaleGraphError, explain
+from chainrule.errors import DTypeError, FreedGraphError, RuleError, StaleGraphError, explain
+from chainrule.ops.creation import full_like
 from chainrule.ops.elementwise import isnan, logical_and, where
 from chainrule.ops.reductions import reduce_sum
 from chainrule.ops.views import cast, reshape_to
@@ -40,7 +41,7 @@ def reverse(
     if live is not None:
         nodes = [node for node in nodes if node[0] in live]
     if modes.unusual:
-        _verify_fingerprints(nodes)
+        verify_fingerprints(nodes)
     cts: dict[int, Any] = {}
     for node, ct in roots:
         key = node[0]
@@ -48,11 +49,35 @@ def reverse(
     return _sweep(nodes, cts, graph, live, wanted or set(), free)
 
 
+def reverse_newer(
+    roots: Sequence[tuple[Node, Any]], graph: bool, since: int, wanted: set[int] | None = None, careful: bool = False
+) -> dict[int, Any]:
+    """The walk over nodes newer than number `since` only: the cotangents, by number, that arrive at older nodes.
+
+    `wanted`: those of these alone.  `careful`: look at every entry from the start, as behind a hidden NaN.
+    """
+    nodes = reach_newer([node for node, _ in roots], since)
+    live = None if wanted is None else _leading_to(wanted, nodes)
+    if live is not None:
+        nodes = [node for node in nodes if node[0] in live]
+    cts: dict[int, Any] = {}
+    for node, ct in roots:
+        send(cts, node[0], ct)
+    _sweep(nodes, cts, graph, live, set(), False, careful)
+    return cts if wanted is None else {number: cts[number] for number in wanted if number in cts}
+
+
 def _sweep(
-    nodes: list[Node], cts: dict[int, Any], graph: bool, live: set[int] | None, wanted: set[int], free: bool
+    nodes: list[Node],
+    cts: dict[int, Any],
+    graph: bool,
+    live: set[int] | None,
+    wanted: set[int],
+    free: bool,
+    careful: bool = False,
 ) -> Found:
     found: Found = []
-    careful = False
+    plain = live is None and not careful
     hold_peak()
     take = cts.pop
     with np.errstate(all="ignore", invalid="raise"):
@@ -60,27 +85,33 @@ def _sweep(
             node = nodes.pop()
             ct = take(node[0], None)
             primitive = node[1]
-            parents = node[2]
-            if ct is not None:
-                if primitive is None:
+            if primitive is None:
+                if ct is not None:
                     found.append((node, ct))
-                    continue
-                if live is not None:
+                continue
+            if ct is not None:
+                if plain and not primitive.hides:
+                    primitive.pull(node, node[2], ct, graph, cts)
+                else:
                     if node[0] in wanted:
                         found.append((node, ct))
-                    parents = [p if p is not None and p[0] in live else None for p in parents]
-                if primitive.hides:  # a NaN from before the walk raises no flag: from here on, look at every entry
-                    careful = careful or node[3][-1]
-                if careful and primitive.guardable:
-                    _pull_guarded(node, parents, ct, graph, cts)
-                else:
-                    primitive.pull(node, parents, ct, graph, cts)
-            if free and parents:
+                    # A NaN from before the walk raises no flag: from here on, look at every entry.
+                    careful = careful or (primitive.hides and node[3][-1])
+                    plain = plain and not careful
+                    _step(node, ct, graph, cts, live, careful)
+            if free:
                 node[2] = node[3] = None
     return found
 
 
-def _pull_guarded(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool, cts: dict[int, Any]) -> None:
+def _step(node: Node, ct: Any, graph: bool, cts: dict[int, Any], live: set[int] | None, careful: bool) -> None:
+    """One node, when only part of the graph is wanted or NaN are about."""
+    parents = node[2]
+    if live is not None:
+        parents = [p if p is not None and p[0] in live else None for p in parents]
+    if not (careful and node[1].guardable):
+        node[1].pull(node, parents, ct, graph, cts)
+        return
     for parent, g in zip(parents, guarded(node, parents, ct, graph), strict=True):
         if g is not None:
             send_fitted(cts, parent, g)
@@ -111,7 +142,7 @@ def guarded(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool) ->
             if parent is None or rule is None:
                 out.append(None)
                 continue
-            g = rule(ct, **{name: index if name == "index" else named[name] for name in read})
+            g = rule(ct, **{name: index if name == "index" and primitive.variadic else named[name] for name in read})
             if read and not primitive.multiple:
                 g = _mask(g, primitive.family.silent(raw(ct), dict(zip(primitive.parameters, node[4], strict=True))))
             out.append(g)
@@ -180,7 +211,8 @@ def send_fitted(cts: dict[int, Any], parent: Node, g: Any) -> None:
     send(cts, parent[0], g)
 
 
-def _verify_fingerprints(nodes: list[Node]) -> None:
+def verify_fingerprints(nodes: list[Node]) -> None:
+    """Debug mode: refuse a graph in which a recorded array has changed."""
     for node in nodes:
         if len(node) > FINGERPRINT and fingerprints(node[3]) != node[FINGERPRINT]:
             changed = [k for k, (a, b) in enumerate(zip(fingerprints(node[3]), node[FINGERPRINT], strict=True)) if a != b]
@@ -189,4 +221,16 @@ def _verify_fingerprints(nodes: list[Node]) -> None:
             raise StaleGraphError(explain(node[1].name, fault, remedy="a copy before writing into `.data`", **{name: array}))
 
 
-bind(fit=fit, send=send, guarded=guarded, send_fitted=send_fitted)
+def slope_of(y: Any, x: Any) -> Any:
+    """The derivative of the tensor y by the tensor x of the same shape, entry by entry and raw; None where y does not
+    depend on x.  For y whose entries hang on their own entry of x only."""
+    if y.node is None or x.node is None:
+        return None
+    try:
+        found = reverse([(y.node, full_like(y.data, 1.0))], graph=False, wanted={x.node[0]})
+    except FreedGraphError:
+        return None
+    return found[0][1] if found else None
+
+
+bind(slope_of=slope_of, fit=fit, send=send, guarded=guarded, send_fitted=send_fitted)

@@ -1,0 +1,131 @@
+"""Softmax and its kin: primitives, because only as a whole they neither overflow nor lose small values.
+
+The largest entry is taken off before anything is exponentiated.  An entry of -inf has no weight; where all entries
+are -inf there is no weight to share, and the row of softmax is 0, that of log_softmax -inf, and no NaN arises.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.core.primitive import primitive
+from chainrule.ops.arguments import as_floating, one_axis, shape_of, some_axes
+from chainrule.ops.elementwise import equal, exp, where
+from chainrule.ops.families import ALONG_AXIS, REDUCTION
+from chainrule.ops.reductions import fold_rule, fold_samples, folded, reduce_sum, unfolded
+
+_INF = float("inf")
+
+
+def _top(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    """The largest entry, axes kept; 0 where there is none but -inf, or none at all."""
+    if 0 in [x.shape[k] for k in axes]:
+        return xp.zeros(folded(x.shape, axes, True), dtype=x.dtype)
+    top = xp.max(x, axis=axes, keepdims=True)
+    return xp.where(top == -_INF, xp.zeros_like(top), top)
+
+
+def _shifted(xp: Any, x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """The largest entry, x without it, and the sum of the exponentials of that; axes are kept."""
+    top = _top(xp, x, axes)
+    low = x - top
+    return top, low, xp.sum(xp.exp(low), axis=axes, keepdims=True)
+
+
+def _logsumexp(xp: Any, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    top, _, total = _shifted(xp, x, axes)
+    empty = total == 0
+    out = xp.where(empty, xp.full_like(top, -_INF), top + xp.log(xp.where(empty, xp.ones_like(total), total)))
+    return out if keepdims or not axes else xp.squeeze(out, axis=axes)
+
+
+def _softmax(xp: Any, x: Any, axis: int) -> Any:
+    weight = xp.exp(x - _top(xp, x, (axis,)))
+    total = xp.sum(weight, axis=axis, keepdims=True)
+    return weight / xp.where(total == 0, xp.ones_like(total), total)
+
+
+def _log_softmax(xp: Any, x: Any, axis: int) -> Any:
+    _, low, total = _shifted(xp, x, (axis,))
+    return low - xp.log(xp.where(total == 0, xp.ones_like(total), total))
+
+
+def _weights(ct: Any, x: Any, out: Any, x_type: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    out = unfolded(out, x_type, axes, keepdims)
+    return unfolded(ct, x_type, axes, keepdims) * exp(x - where(equal(out, -_INF), 0.0, out))
+
+
+def _samples(rng: np.random.Generator) -> list[Any]:
+    return [((rng.normal(size=(2, 3, 4)),), (axis,)) for axis in (0, 2)]
+
+
+sum_of_exponentials = primitive(
+    "logsumexp",
+    REDUCTION,
+    [_weights],
+    parameters="axes keepdims",
+    forward=lambda x, axes, keepdims: _logsumexp(np, x, axes, keepdims),
+    standard=_logsumexp,
+    shape_rule=fold_rule,
+    samples=fold_samples,
+)
+shares = primitive(
+    "softmax",
+    ALONG_AXIS,
+    [lambda ct, out, axis: out * (ct - reduce_sum(ct * out, (axis,), True))],
+    parameters="axis",
+    forward=lambda x, axis: _softmax(np, x, axis),
+    standard=_softmax,
+    samples=_samples,
+)
+log_shares = primitive(
+    "log_softmax",
+    ALONG_AXIS,
+    [lambda ct, out, axis: ct - exp(out) * reduce_sum(ct, (axis,), True)],
+    parameters="axis",
+    forward=lambda x, axis: _log_softmax(np, x, axis),
+    standard=_log_softmax,
+    samples=_samples,
+)
+
+
+def logsumexp(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    """The logarithm of the sum of exponentials over `axis`, without overflow.
+
+    **Shapes** `x f[..., n] -> f[...]`.  **Derivative** softmax(x); 0 where every entry is -inf.
+
+    >>> import chainrule as cr
+    >>> float(cr.logsumexp(cr.tensor([1000.0, 1000.0])) - 1000.0)  # log 2
+    0.6931471805599...
+    """
+    x = as_floating(x)
+    return sum_of_exponentials(x, some_axes("logsumexp", axis, len(shape_of(x))), bool(keepdims))
+
+
+def softmax(x: Any, *, axis: int = -1) -> Any:
+    """exp(x) divided by its sum along `axis`.
+
+    **Shapes** `x f[..., n] -> f[..., n]`.  **Derivative** y (ct - <ct, y>): the matrix of all derivatives is never
+    formed.  A row of nothing but -inf becomes 0.
+
+    >>> import chainrule as cr
+    >>> cr.softmax(cr.tensor([[1e4, 1e4], [0.0, -float("inf")]])).tolist()
+    [[0.5, 0.5], [1.0, 0.0]]
+    """
+    x = as_floating(x)
+    return shares(x, one_axis("softmax", axis, len(shape_of(x))))
+
+
+def log_softmax(x: Any, *, axis: int = -1) -> Any:
+    """The logarithm of softmax, exact also where softmax rounds to 0 or 1.
+
+    **Shapes** `x f[..., n] -> f[..., n]`.  **Derivative** ct - softmax(x) sum(ct).
+
+    >>> import chainrule as cr
+    >>> cr.log_softmax(cr.tensor([0.0, 1e4])).tolist()
+    [-10000.0, 0.0]
+    """
+    x = as_floating(x)
+    return log_shares(x, one_axis("log_softmax", axis, len(shape_of(x))))

@@ -1,0 +1,168 @@
+"""Trees: values nested in tuples, named tuples, lists, dictionaries, None (a tree without leaves), registered classes.
+
+The idea: a structure is the list of its containers and leaves in the order of a walk, so nothing recurses.  Whatever
+is no container is a leaf.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from chainrule.errors import ArgumentError
+
+Tree = Any
+Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
+Unflatten = Callable[[Any, list[Any]], Any]
+
+
+class _Container(NamedTuple):
+    flatten: Flatten
+    unflatten: Unflatten
+
+
+class Step(NamedTuple):
+    """One container of a structure; `None` in its place is a leaf."""
+
+    kind: type
+    context: Any
+    arity: int
+    unflatten: Unflatten
+
+
+Structure = list[Step | None]
+
+_registered: dict[type, _Container] = {
+    tuple: _Container(lambda t: (t, None), lambda _, children: tuple(children)),
+    list: _Container(lambda t: (t, None), lambda _, children: children),
+    dict: _Container(lambda t: (t.values(), tuple(t)), lambda keys, children: dict(zip(keys, children, strict=True))),
+    OrderedDict: _Container(
+        lambda t: (t.values(), tuple(t)), lambda keys, children: OrderedDict(zip(keys, children, strict=True))
+    ),
+    type(None): _Container(lambda _: ((), None), lambda *_: None),
+}
+_containers: dict[type, _Container | None] = dict(_registered)
+"""What is known about a class met before: how it opens, or None for a leaf."""
+
+
+def register(kind: type, flatten: Flatten, unflatten: Unflatten) -> None:
+    """Make `kind`, and what is derived from it, a container.
+
+    `flatten(value) -> (children, context)`, where `context` is whatever two equal structures have equal;
+    `unflatten(context, children) -> value`, with `children` a list.
+    """
+    _registered[kind] = _Container(flatten, unflatten)
+    _containers.clear()
+    _containers.update(_registered)
+
+
+def _container(kind: type) -> _Container | None:
+    if kind in _containers:
+        return _containers[kind]
+    found = None
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        found = _Container(lambda t: (t, None), lambda _, children: kind(*children))
+    else:
+        builtin = (
+            tuple,
+            list,
+            dict,
+            OrderedDict,
+            type(None),
+        )  # a class derived from these is a leaf, unless registered
+        for base in kind.__mro__:
+            if base in _registered and base not in builtin:
+                found = _registered[base]
+                break
+    _containers[kind] = found
+    return found
+
+
+def flatten(tree: Tree) -> tuple[list[Any], Structure]:
+    """The leaves in order, and the structure, which `unflatten` fills again.
+
+    >>> leaves, structure = flatten({"w": [1.0, 2.0], "b": None})
+    >>> leaves, unflatten(structure, [3, 4])
+    ([1.0, 2.0], {'w': [3, 4], 'b': None})
+    """
+    leaves: list[Any] = []
+    structure: Structure = []
+    todo = [tree]
+    while todo:
+        value = todo.pop()
+        container = _container(type(value))
+        if container is None:
+            structure.append(None)
+            leaves.append(value)
+            continue
+        opened, context = container.flatten(value)
+        children = list(opened)
+        structure.append(Step(type(value), context, len(children), container.unflatten))
+        todo += reversed(children)
+    return leaves, structure
+
+
+def unflatten(structure: Structure, leaves: Iterable[Any]) -> Tree:
+    """The tree of this structure with these leaves; a leaf may be any value, a tree too.
+
+    **Raises** ArgumentError where their number differs.
+    """
+    values = list(leaves)
+    if structure.count(None) != len(values):
+        raise ArgumentError(f"tree: {len(values)} leaves do not fill a structure of {structure.count(None)}")
+    built: list[Any] = []
+    for step in reversed(structure):
+        if step is None:
+            built.append(values.pop())
+        else:
+            children = [built.pop() for _ in range(step.arity)]
+            built.append(step.unflatten(step.context, children))
+    return built.pop()
+
+
+def flatten_as(structure: Structure, tree: Tree) -> list[Any]:
+    """What stands in `tree` where `structure` has its leaves: leaves, None or whole trees.
+
+    **Raises** ArgumentError where the containers differ.
+    """
+    leaves: list[Any] = []
+    todo = [tree]
+    for step in structure:
+        value = todo.pop()
+        if step is None:
+            leaves.append(value)
+        else:
+            todo += reversed(_children(step, value))
+    return leaves
+
+
+def _children(step: Step, value: Any) -> list[Any]:
+    container = _container(type(value))
+    if container is None or type(value) is not step.kind:
+        raise ArgumentError(f"tree: {type(value).__name__} where a {step.kind.__name__} was expected")
+    if isinstance(value, dict):  # by key, so their order may differ
+        entries: dict[Any, Any] = value
+        if set(entries) != set(step.context):
+            raise ArgumentError(f"tree: a dictionary with keys {list(entries)}, expected {list(step.context)}")
+        return [entries[key] for key in step.context]
+    opened, context = container.flatten(value)
+    children = list(opened)
+    if context != step.context or len(children) != step.arity:
+        raise ArgumentError(
+            f"tree: a {step.kind.__name__} of {len(children)} entries, expected {step.arity} of the same form"
+        )
+    return children
+
+
+def map(f: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
+    """The tree of the results of `f` on the leaves; `others` have the same containers, and there may be more inside.
+
+    **Raises** ArgumentError where the containers differ.
+
+    >>> map(lambda p, g: p - 0.1 * g, {"w": 1.0, "b": 2.0}, {"w": 10.0, "b": 0.0})
+    {'w': 0.0, 'b': 2.0}
+    """
+    leaves, structure = flatten(tree)
+    columns = [flatten_as(structure, other) for other in others]
+    return unflatten(structure, [f(*of) for of in zip(leaves, *columns, strict=True)])
