@@ -63,7 +63,8 @@ class Job:
         stream = self._process.stdout
         if stream is not None:
             with stream:
-                self.lines.extend(iter(stream.readline, ""))
+                for line in stream:
+                    self.lines.append(line)  # noqa: PERF402 - one at a time: others look at the list meanwhile
 
 
 def _environment() -> dict[str, str]:
