@@ -1,6 +1,7 @@
 """Automatic differentiation for NumPy people, from first principles."""
 
 from chainrule import errors as errors
+from chainrule import verify as verify
 from chainrule.creation import arange as arange
 from chainrule.creation import asarray as asarray
 from chainrule.creation import empty as empty
@@ -17,7 +18,6 @@ from chainrule.creation import zeros as zeros
 from chainrule.creation import zeros_like as zeros_like
 from chainrule.modes import debug as debug
 from chainrule.modes import no_grad as no_grad
-from chainrule.ops.elementwise import *  # noqa: F403
 from chainrule.ops.arranging import broadcast_arrays as broadcast_arrays
 from chainrule.ops.arranging import diag as diag
 from chainrule.ops.arranging import diagonal as diagonal
@@ -30,6 +30,7 @@ from chainrule.ops.arranging import swapaxes as swapaxes
 from chainrule.ops.arranging import tile as tile
 from chainrule.ops.arranging import tril as tril
 from chainrule.ops.arranging import triu as triu
+from chainrule.ops.elementwise import *  # noqa: F403
 from chainrule.ops.joining import concat as concat
 from chainrule.ops.joining import pad as pad
 from chainrule.ops.joining import split as split

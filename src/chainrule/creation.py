@@ -11,12 +11,7 @@ import numpy as np
 from chainrule import modes
 from chainrule.core.calls import is_tensor, raw, wrap
 from chainrule.errors import ArgumentError, DTypeError, explain
-from chainrule.ops import views
-
-try:  # being built
-    from chainrule.ops import joining
-except ImportError:
-    joining = views
+from chainrule.ops import joining, views
 from chainrule.ops.arguments import as_shape, real_dtype
 from chainrule.tensor import Tensor
 
@@ -35,7 +30,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     if isinstance(data, (list, tuple)) and _holds_tensor(data):
         made: Any = _stacked(data)
         return made if dtype is None else made.astype(dtype)
-    if is_tensor(data) and data.node is not None:
+    if is_tensor(data) and getattr(data, "node", None) is not None:
         fault = "a copy of a tensor that wants a gradient would lose its graph"
         raise DTypeError(explain("tensor", fault, data=data, remedy="x.detach(), or x itself"))
     return Tensor(data, dtype, requires_grad)
@@ -117,6 +112,9 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = 
     return Tensor(np.full_like(raw(x), raw(fill_value), dtype=dtype), None, requires_grad)
 
 
+_arange: Any = np.arange  # whose stubs know no argument of any type
+
+
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Numbers from `start` (0 when only one is given) up to but without `stop`.
 
@@ -130,7 +128,11 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, requi
         start, stop = 0, start
     floats = any(isinstance(value, float) for value in (start, stop, step))
     try:
-        return Tensor(np.arange(start, stop, step, modes.default_dtype() if dtype is None and floats else dtype), None, requires_grad)
+        return Tensor(
+            _arange(start, stop, step, modes.default_dtype() if dtype is None and floats else dtype),
+            None,
+            requires_grad,
+        )
     except (TypeError, ValueError, ZeroDivisionError) as error:
         raise ArgumentError(explain("arange", str(error), start=start, stop=stop, step=step)) from None
 
@@ -139,7 +141,9 @@ def linspace(
     start: float, stop: float, num: int, dtype: Any = None, endpoint: bool = True, requires_grad: bool = False
 ) -> Tensor:
     """`num` numbers at equal distances from `start` to `stop`."""
-    return Tensor(np.linspace(start, stop, num, endpoint=endpoint, dtype=_default(dtype, "linspace")), None, requires_grad)
+    return Tensor(
+        np.linspace(start, stop, num, endpoint=endpoint, dtype=_default(dtype, "linspace")), None, requires_grad
+    )
 
 
 def eye(n_rows: int, n_cols: int | None = None, k: int = 0, dtype: Any = None, requires_grad: bool = False) -> Tensor:

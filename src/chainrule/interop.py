@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -37,7 +36,13 @@ _SPELLINGS = {  # NumPy's name -> ours
     "linalg.matmul": "matmul", "linalg.outer": "outer", "linalg.tensordot": "tensordot", "linalg.vecdot": "vecdot",
     "linalg.matrix_transpose": "matrix_transpose", "linalg.trace": "trace", "linalg.diagonal": "diagonal",
 }  # fmt: skip
-_PARAMETERS = {"ddof": "correction", "a_min": "min", "a_max": "max", "newshape": "shape", "indices_or_sections": "sections"}
+_PARAMETERS = {
+    "ddof": "correction",
+    "a_min": "min",
+    "a_max": "max",
+    "newshape": "shape",
+    "indices_or_sections": "sections",
+}
 _REDUCTIONS = {
     np.add: "sum", np.multiply: "prod", np.maximum: "max", np.minimum: "min", np.logical_and: "all", np.logical_or: "any",
 }  # fmt: skip
@@ -54,7 +59,11 @@ def _ours(name: str) -> Callable[..., Any] | None:
     """The public function of chainrule called `name`."""
     for module in _MODULES:
         function = getattr(module, name, None)
-        if callable(function) and not isinstance(function, type) and getattr(function, "__module__", "numpy") != "numpy":
+        if (
+            callable(function)
+            and not isinstance(function, type)
+            and getattr(function, "__module__", "numpy") != "numpy"
+        ):
             return function
     return None
 
@@ -83,6 +92,8 @@ def _table() -> dict[Any, Callable[..., Any]]:
 
 
 def _refuse(name: str) -> DTypeError:
+    from difflib import get_close_matches  # a millisecond of import that only an error needs
+
     known = sorted(f"np.{f.__name__}" for f in _table())
     near = get_close_matches(f"np.{name}", known, n=1, cutoff=0.0)
     remedy = f"{near[0]}, or x.detach() to give up the gradient"
@@ -94,7 +105,9 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **keywords: An
     outs = keywords.pop("out", None)
     if outs is not None and any(out is not None for out in outs):
         fault = "a plain array cannot take the value of a tensor and keep its graph"
-        raise DTypeError(explain(f"np.{ufunc.__name__}", fault, out=outs[0], remedy="a tensor on the left: cr.asarray(a)"))
+        raise DTypeError(
+            explain(f"np.{ufunc.__name__}", fault, out=outs[0], remedy="a tensor on the left: cr.asarray(a)")
+        )
     if method == "__call__" and not keywords and ufunc in _table():
         return _table()[ufunc](*inputs)
     if method in ("reduce", "accumulate") and ufunc in (_REDUCTIONS if method == "reduce" else _SCANS):
@@ -104,7 +117,9 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **keywords: An
         return ours(*inputs, axis=axis, **kept)
     if keywords:
         name, remedy = f"np.{ufunc.__name__}", "cr.where, or astype first"
-        raise DTypeError(explain(name, f"the argument {next(iter(keywords))!r} has no meaning for tensors", remedy=remedy))
+        raise DTypeError(
+            explain(name, f"the argument {next(iter(keywords))!r} has no meaning for tensors", remedy=remedy)
+        )
     raise _refuse(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
 
 
@@ -157,7 +172,9 @@ def _matched(function: Any, ours: Any, args: Any, keywords: Any) -> tuple[list[A
         for name in named:
             if name not in known:
                 fault = f"the argument {name!r} has no meaning for tensors"
-                raise DTypeError(explain(f"np.{function.__name__}", fault, remedy=f"cr.{getattr(ours, '__name__', '')}"))
+                raise DTypeError(
+                    explain(f"np.{function.__name__}", fault, remedy=f"cr.{getattr(ours, '__name__', '')}")
+                )
     return positional, named
 
 

@@ -11,13 +11,14 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
-unusual = 0
-paused = 0
-last_write = 0
+unusual: int = 0
+paused: int = 0
+last_write: int = 0
 """The newest sequence number at which chainrule wrote into a leaf; see `graph.write_in_place`."""
 
 _lock = threading.Lock()
@@ -49,7 +50,7 @@ def note_write(number: int) -> None:
         last_write = max(last_write, number)
 
 
-class no_grad:
+class no_grad:  # noqa: N801 - PyTorch's name, used like a function
     """Operations inside record nothing, and in-place operators write into the tensor's own memory.
 
     Per thread and context; also a decorator.  A class, since a generator would cost a microsecond more.

@@ -17,6 +17,9 @@ class Operators:
     __slots__ = ()
 
     if TYPE_CHECKING:
+
+        @property
+        def shape(self) -> Any: ...
         # The generated calls have no signature that a type checker could read.
         def __add__(self, other: Any) -> Self: ...
         def __sub__(self, other: Any) -> Self: ...
@@ -31,8 +34,8 @@ class Operators:
         def __le__(self, other: Any) -> Self: ...
         def __gt__(self, other: Any) -> Self: ...
         def __ge__(self, other: Any) -> Self: ...
-        def __eq__(self, other: Any) -> Self: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-        def __ne__(self, other: Any) -> Self: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        def __eq__(self, other: object) -> Self: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        def __ne__(self, other: object) -> Self: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         def __and__(self, other: Any) -> Self: ...
         def __or__(self, other: Any) -> Self: ...
         def __xor__(self, other: Any) -> Self: ...
@@ -135,13 +138,13 @@ class Operators:
         return indexing.getitem(self, index)
 
     @property
-    def T(self) -> Self:
+    def T(self) -> Self:  # noqa: N802 - NumPy's name
         """The axes in reverse order."""
         ndim = len(views.shape_of(self))
         return views.swap(self) if ndim == 2 else views.permute_dims(self, tuple(range(ndim))[::-1])
 
     @property
-    def mT(self) -> Self:
+    def mT(self) -> Self:  # noqa: N802 - the array API's name
         """The last two axes exchanged."""
         return views.matrix_transpose(self)
 
@@ -229,7 +232,11 @@ class Operators:
         return indexing.take(self, indices, axis=axis)
 
     def dot(self, other: Any) -> Self:
-        return linalg.matmul(self, other) if views.shape_of(self) and views.shape_of(other) else elementwise.multiply(self, other)
+        return (
+            linalg.matmul(self, other)
+            if views.shape_of(self) and views.shape_of(other)
+            else elementwise.multiply(self, other)
+        )
 
     def unstack(self, axis: int = 0) -> tuple[Self, ...]:
         return joining.unstack(self, axis=axis)

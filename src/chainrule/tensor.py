@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule import modes
 from chainrule.backends.abstract import Abstract
-from chainrule.backends.registry import is_foreign, is_numpy
+from chainrule.backends.registry import is_foreign, is_number, is_numpy
 from chainrule.core.calls import is_tensor, lift, raw, weak, wrap
 from chainrule.core.graph import before_write, leaf_node, own_copy, share
 from chainrule.core.template import bind
@@ -25,6 +25,8 @@ from chainrule.ops.arguments import real_dtype
 from chainrule.ops.creation import full_like
 from chainrule.types import Array, Shape
 from chainrule.walks.reverse import reverse
+
+_WRITES: dict[str, Any] = {name: getattr(operator, name) for name in dir(operator) if name.startswith("i")}
 
 
 class Tensor(Operators):
@@ -89,7 +91,9 @@ class Tensor(Operators):
             self.node = None
         elif self.node is None:
             if getattr(self.dtype, "kind", "f") != "f":
-                raise DTypeError(explain("requires_grad", "only floating numbers have gradients", x=self, remedy="2.0 for 2"))
+                raise DTypeError(
+                    explain("requires_grad", "only floating numbers have gradients", x=self, remedy="2.0 for 2")
+                )
             if getattr(self, "shared", False):  # a leaf is written where it stands, so its memory is its own
                 self.data = own_copy(self.data)
                 self.shared = False
@@ -123,12 +127,11 @@ class Tensor(Operators):
         for node, g in reverse([(self.node, wrap(ct, None) if create_graph else ct)], create_graph, None, free):
             leaf = node[3].tensor()
             if leaf is not None and leaf.node is node:
-                if leaf.grad is not None:
-                    g = leaf.grad + g
-                if type(g) is not np.ndarray or g.base is not None or id(g) in owned or g.dtype is not node[6]:
-                    g = _own_gradient(g, node[6], owned)
-                leaf.grad = g
-                owned.add(id(g))
+                total = g if leaf.grad is None else leaf.grad + g
+                if type(total) is not np.ndarray or total.base is not None or id(total) in owned:
+                    total = _own_gradient(total, node[6], owned)
+                leaf.grad = total
+                owned.add(id(total))
 
     def detach(self) -> Self:
         """The value as a tensor that wants no gradient; of a leaf, a copy, since a leaf may be written in place."""
@@ -229,40 +232,42 @@ class Tensor(Operators):
             indexing.assign(self.data, raw(value), index)
 
     def __iadd__(self, other: Any) -> Self:
-        return self._update("+=", other, self.__add__, operator.iadd)
+        return self._update("+=", other, self.__add__, "iadd")
 
     def __isub__(self, other: Any) -> Self:
-        return self._update("-=", other, self.__sub__, operator.isub)
+        return self._update("-=", other, self.__sub__, "isub")
 
     def __imul__(self, other: Any) -> Self:
-        return self._update("*=", other, self.__mul__, operator.imul)
+        return self._update("*=", other, self.__mul__, "imul")
 
     def __itruediv__(self, other: Any) -> Self:
-        return self._update("/=", other, self.__truediv__, operator.itruediv)
+        return self._update("/=", other, self.__truediv__, "itruediv")
 
     def __ipow__(self, other: Any) -> Self:
-        return self._update("**=", other, self.__pow__, operator.ipow)
+        return self._update("**=", other, self.__pow__, "ipow")
 
     def __imatmul__(self, other: Any) -> Self:
-        return self._update("@=", other, self.__matmul__, operator.imatmul)
+        return self._update("@=", other, self.__matmul__, "imatmul")
 
     def __ifloordiv__(self, other: Any) -> Self:
-        return self._update("//=", other, self.__floordiv__, operator.ifloordiv)
+        return self._update("//=", other, self.__floordiv__, "ifloordiv")
 
     def __imod__(self, other: Any) -> Self:
-        return self._update("%=", other, self.__mod__, operator.imod)
+        return self._update("%=", other, self.__mod__, "imod")
 
-    def _update(self, sign: str, other: Any, operation: Any, write: Any) -> Self:
+    def _update(self, sign: str, other: Any, operation: Any, write: str) -> Self:
         """`self += other`: a new value under the old name while recording, otherwise a write into own memory."""
         if self._is_rebound(sign, other):
             self._rebind(operation(other), sign)
             return self
         before_write(self)
         try:
-            self.data = write(self.data, other.data if isinstance(other, Tensor) else other)
+            self.data = _WRITES[write](self.data, other.data if isinstance(other, Tensor) else other)
         except (TypeError, ValueError) as error:
             kind = DTypeError if isinstance(error, TypeError) else ShapeError
-            raise kind(explain(sign, str(error), x=self, y=other, remedy="x = x + y, which makes a new tensor")) from None
+            raise kind(
+                explain(sign, str(error), x=self, y=other, remedy="x = x + y, which makes a new tensor")
+            ) from None
         return self
 
     def _is_rebound(self, sign: str, other: Any) -> bool:
@@ -329,11 +334,12 @@ _ones: dict[Any, Any] = {}
 
 def _one_of(data: Array) -> Array:
     """The cotangent of a number; never handed out as a gradient itself, so one for all walks."""
-    if not isinstance(data, np.generic):
+    if not is_number(data):
         return full_like(data, 1.0)
-    one = _ones.get(data.dtype)
+    dtype: Any = data.dtype
+    one: Any = _ones.get(dtype)
     if one is None:
-        one = _ones[data.dtype] = np.ones((), data.dtype)
+        one = _ones[dtype] = np.ones((), dtype)
     return one
 
 

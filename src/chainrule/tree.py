@@ -33,14 +33,47 @@ class Step(NamedTuple):
 
 Structure = list[Step | None]
 
+
+def _entries(value: Any) -> tuple[Iterable[Any], Any]:
+    return value, None
+
+
+def _items(value: Any) -> tuple[Iterable[Any], Any]:
+    return value.values(), tuple(value)
+
+
+def _rebuild(kind: Callable[..., Any]) -> Unflatten:
+    """`kind` of its entries, or of its keys and entries."""
+
+    def unflatten(keys: Any, children: list[Any]) -> Any:
+        return kind(children) if keys is None else kind(zip(keys, children, strict=True))
+
+    return unflatten
+
+
+def _unpack(kind: Callable[..., Any]) -> Unflatten:
+    """`kind` called with its entries."""
+
+    def unflatten(_: Any, children: list[Any]) -> Any:
+        return kind(*children)
+
+    return unflatten
+
+
+def _none(*_: Any) -> Any:
+    return None
+
+
+def _nothing(_: Any) -> tuple[Iterable[Any], Any]:
+    return (), None
+
+
 _registered: dict[type, _Container] = {
-    tuple: _Container(lambda t: (t, None), lambda _, children: tuple(children)),
-    list: _Container(lambda t: (t, None), lambda _, children: children),
-    dict: _Container(lambda t: (t.values(), tuple(t)), lambda keys, children: dict(zip(keys, children, strict=True))),
-    OrderedDict: _Container(
-        lambda t: (t.values(), tuple(t)), lambda keys, children: OrderedDict(zip(keys, children, strict=True))
-    ),
-    type(None): _Container(lambda _: ((), None), lambda *_: None),
+    tuple: _Container(_entries, _rebuild(tuple)),
+    list: _Container(_entries, _rebuild(list)),
+    dict: _Container(_items, _rebuild(dict)),
+    OrderedDict: _Container(_items, _rebuild(OrderedDict)),
+    type(None): _Container(_nothing, _none),
 }
 _containers: dict[type, _Container | None] = dict(_registered)
 """What is known about a class met before: how it opens, or None for a leaf."""
@@ -61,8 +94,8 @@ def _container(kind: type) -> _Container | None:
     if kind in _containers:
         return _containers[kind]
     found = None
-    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        found = _Container(lambda t: (t, None), lambda _, children: kind(*children))
+    if issubclass(kind, tuple) and "_fields" in dir(kind):  # pyright: ignore[reportUnknownArgumentType]
+        found = _Container(_entries, _unpack(kind))  # pyright: ignore[reportUnknownArgumentType]
     else:
         builtin = (
             tuple,
@@ -79,6 +112,10 @@ def _container(kind: type) -> _Container | None:
     return found
 
 
+def _kind(value: Any) -> type:
+    return type(value)  # pyright: ignore[reportUnknownVariableType]
+
+
 def flatten(tree: Tree) -> tuple[list[Any], Structure]:
     """The leaves in order, and the structure, which `unflatten` fills again.
 
@@ -91,14 +128,14 @@ def flatten(tree: Tree) -> tuple[list[Any], Structure]:
     todo = [tree]
     while todo:
         value = todo.pop()
-        container = _container(type(value))
+        container = _container(_kind(value))
         if container is None:
             structure.append(None)
             leaves.append(value)
             continue
         opened, context = container.flatten(value)
         children = list(opened)
-        structure.append(Step(type(value), context, len(children), container.unflatten))
+        structure.append(Step(_kind(value), context, len(children), container.unflatten))
         todo += reversed(children)
     return leaves, structure
 
@@ -138,14 +175,13 @@ def flatten_as(structure: Structure, tree: Tree) -> list[Any]:
 
 
 def _children(step: Step, value: Any) -> list[Any]:
-    container = _container(type(value))
-    if container is None or type(value) is not step.kind:
-        raise ArgumentError(f"tree: {type(value).__name__} where a {step.kind.__name__} was expected")
-    if isinstance(value, dict):  # by key, so their order may differ
-        entries: dict[Any, Any] = value
-        if set(entries) != set(step.context):
-            raise ArgumentError(f"tree: a dictionary with keys {list(entries)}, expected {list(step.context)}")
-        return [entries[key] for key in step.context]
+    container = _container(_kind(value))
+    if container is None or _kind(value) is not step.kind:
+        raise ArgumentError(f"tree: {_kind(value).__name__} where a {step.kind.__name__} was expected")
+    if step.kind in (dict, OrderedDict):  # by key, so their order may differ
+        if set(value) != set(step.context):
+            raise ArgumentError(f"tree: a dictionary with keys {list(value)}, expected {list(step.context)}")
+        return [value[key] for key in step.context]
     opened, context = container.flatten(value)
     children = list(opened)
     if context != step.context or len(children) != step.arity:

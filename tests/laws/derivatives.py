@@ -1,6 +1,5 @@
 """Records run and differentiated by the engine, and derivatives that owe nothing to it."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 from chainrule.core.calls import raw, wrap
 from chainrule.core.graph import leaf_node
 from chainrule.core.primitive import Primitive
+from chainrule.verify.differences import close
 from chainrule.walks.reverse import reverse
 from tests.laws.examples import Example, differentiable, is_real
 
@@ -94,75 +94,6 @@ def gradient(f: Function, weights: Arrays) -> Function:
 def on_arrays(f: Function) -> Function:
     """`f` of tensors as a function from arrays to arrays; each array becomes a leaf."""
     return lambda *xs: [raw(out) for out in f(*[leaf(x) for x in xs])]
-
-
-# ------------------------------------------------------------------------------------------------------------ independent
-def inner(us: Arrays, vs: Arrays) -> float:
-    pairs = [(u, v) for u, v in zip(us, vs, strict=True) if u is not None and v is not None]
-    return float(sum(np.sum(np.multiply(u, v, dtype=np.float64)) for u, v in pairs))
-
-
-def grain(arrays: Arrays) -> float:
-    """The relative precision of the narrowest of these arrays; casts to float32 are known to no more digits than that."""
-    return max((float(np.finfo(a.dtype).eps) for a in arrays if a is not None and is_real(a)), default=2.2e-16)
-
-
-def directional(f: Function, xs: Arrays, ts: Arrays) -> tuple[Arrays, float]:
-    """The derivative of `f` along `ts` by central differences of fourth order, and how well it is known."""
-    eps = grain([*f(*xs), *xs])
-    step = 0.2 * eps**0.2  # where truncation and rounding are about equal
-
-    def at(k: float) -> Arrays:
-        outs = f(*[np.asarray(x + k * step * t) for x, t in zip(xs, ts, strict=True)])
-        return [np.asarray(out, np.float64) for out in outs]
-
-    with np.errstate(all="ignore"):
-        quotients = [
-            (8.0 * (b - a) - (d - c)) / (12.0 * step) for a, b, c, d in zip(at(-1), at(1), at(-2), at(2), strict=True)
-        ]
-    return quotients, 1e-8 if eps < 1e-15 else 300.0 * eps
-
-
-def complex_step(f: Function, xs: Arrays, ts: Arrays) -> Arrays | None:
-    """The derivative along `ts` to full precision; None where `f` refuses complex numbers or drops their imaginary part."""
-    tiny = 1e-30
-    try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("error", np.exceptions.ComplexWarning)
-            outs = f(*[np.asarray(x + 1j * tiny * t) for x, t in zip(xs, ts, strict=True)])
-    except (TypeError, ValueError, np.exceptions.ComplexWarning):
-        return None
-    return [out.imag / tiny for out in outs] if outs and all(out.dtype.kind == "c" for out in outs) else None
-
-
-def basis(xs: Arrays) -> list[Arrays]:
-    """A direction for every entry."""
-    directions: list[Arrays] = []
-    for k, x in enumerate(xs):
-        for entry in np.ndindex(x.shape):
-            direction = [np.zeros(y.shape) for y in xs]
-            direction[k][entry] = 1.0
-            directions.append(direction)
-    return directions
-
-
-def slopes(f: Function, xs: Arrays, ts: Arrays) -> tuple[Arrays, float]:
-    """The derivative along `ts`, and how well it is known.
-
-    The complex step counts only where differences confirm it: abs and maximum take complex numbers and are not analytic.
-    """
-    rough, tolerance = directional(f, xs, ts)
-    sharp = complex_step(f, xs, ts)
-    if sharp is not None and all(close(a, b, 1e-7) for a, b in zip(sharp, rough, strict=True)):
-        return sharp, 1e-13
-    return rough, tolerance
-
-
-def close(a: Any, b: Any, tolerance: float) -> bool:
-    """Equal shapes, and equal to `tolerance`, relative to the larger of 1 and the largest entry."""
-    a, b = np.asarray(a), np.asarray(b)
-    scale = max(1.0, float(np.max(np.abs(b), initial=0.0)))
-    return a.shape == b.shape and bool(np.all(np.abs(a - b) <= tolerance * scale))
 
 
 def expect(given: Any, expected: Any, tolerance: float, what: str) -> None:

@@ -6,21 +6,8 @@ import numpy as np
 
 from chainrule.core.calls import raw, wrap
 from chainrule.core.primitive import PRIMITIVES, Primitive
-from tests.laws.derivatives import (
-    basis,
-    cotangents,
-    draw_like,
-    expect,
-    function,
-    grain,
-    inner,
-    leaf,
-    pull,
-    recorded,
-    slopes,
-    sweep,
-    values,
-)
+from chainrule.verify.differences import basis, grain, inner, slopes
+from tests.laws.derivatives import call, cotangents, draw_like, expect, function, leaf, pull, recorded, sweep, values
 from tests.laws.examples import Example, differentiable, examples, generator, is_elementwise, is_real, resized, rules_of
 from tests.laws.registry import elementwise_with_rules, has_rules, law
 from tests.laws.values import broadcasts
@@ -35,7 +22,7 @@ def check_vjp(record: Primitive, example: Example) -> None:
     given = pull(record, example, [next(full) if is_real(out) else None for out in values(record, example)])
     for g, x in zip(given, xs, strict=True):
         assert g is None or (g.shape, g.dtype) == (x.shape, x.dtype)
-    for direction in basis(xs):
+    for _, _, direction in basis(xs):
         expected, tolerance = slopes(f, xs, direction)
         what = f"vjp of {record.name} with {example.parameters}"
         expect(inner(given, direction), inner(expected, cts), tolerance * 10, what)
@@ -143,6 +130,8 @@ def adjoint(record: Primitive) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- zero cotangents
+# A NaN that is multiplied by zero inside a sum of products: not covered in higher orders, and documented.
+PRODUCTS = {"running_product", "recurrence"}
 SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, 1e300, -1e300, 1e-300)
 
 
@@ -183,12 +172,8 @@ def zero_stays_zero(record: Primitive) -> None:
     for plain in examples(record):
         for example in specials(plain):
             outs = values(record, example)
-            finite = [k for k in differentiable(record, example) if np.isfinite(outs[0]).any()]
-            if not finite:
-                continue
-            # out of the domain the value itself is NaN: that is what `where` is for, below
             zero = np.zeros(outs[0].shape)
-            keep = ~np.isnan(outs[0])
+            keep = ~np.isnan(outs[0])  # where the value itself is NaN, `where` has to be there: the next law
             mixed = np.where(generator(record, "mixed").random(zero.shape) < 0.5, 1.0, 0.0)
             ones = pull(record, example, [np.ones(zero.shape)])
             for cts, silent in ((zero, keep), (mixed, keep & (mixed == 0))):
@@ -219,6 +204,13 @@ def where_hides(record: Primitive) -> None:
             expect_zeros(sweep(leaves, hidden, cts), f"{record.name} behind where")
             graph = sweep(leaves, hidden, [ct if ct is None else wrap(ct, None) for ct in cts], graph=True)
             expect_zeros(graph, f"{record.name} behind where, recorded")
+            if record.name in PRODUCTS:
+                continue
+            again = [g if g is not None and g.node is not None else None for g in graph]
+            second = sweep(
+                leaves, [g for g in again if g is not None], [np.ones(g.shape) for g in again if g is not None]
+            )
+            expect_zeros(second, f"{record.name} behind where, second order")
 
 
 @law(has_rules)
@@ -235,10 +227,6 @@ def accumulation(record: Primitive) -> None:
         x = leaf(example.arrays[k])
         operands = [wrap(a, None) for a in example.arrays]
         operands[k] = x
-        from tests.laws.derivatives import call
-
         both = [out for _ in range(2) for out in call(record, operands, example.parameters)]
         (given,) = sweep([x], both, [*cts, *cts])
-        fixed = example._replace(arrays=tuple(np.asarray(a) for a in example.arrays))
-        del fixed
         expect(given, 2.0 * single, 1e-14, "x used twice")

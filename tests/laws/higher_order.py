@@ -2,19 +2,22 @@
 
 from typing import Any
 
+from chainrule.core.calls import wrap
 from chainrule.core.primitive import Primitive
+from chainrule.verify.differences import directional, grain, inner
 from tests.laws.derivatives import (
     Arrays,
     Function,
-    directional,
+    cotangents,
     draw_like,
     expect,
     function,
     gradient,
-    grain,
-    inner,
     on_arrays,
+    pull,
+    recorded,
     sweep,
+    values,
 )
 from tests.laws.examples import Example, examples, generator, is_real
 from tests.laws.registry import has_rules, law
@@ -87,8 +90,6 @@ def symmetric_hessian(record: Primitive) -> None:
 @law(has_rules)
 def recorded_equals_raw(record: Primitive) -> None:
     """A first derivative is the same whether or not it is recorded."""
-    from tests.laws.derivatives import cotangents, pull, values
-
     for example in examples(record):
         cts = cotangents(generator(record, "recorded"), values(record, example))
         given = sweep_recorded(record, example, cts)
@@ -100,8 +101,5 @@ def recorded_equals_raw(record: Primitive) -> None:
 
 
 def sweep_recorded(record: Primitive, example: Example, cts: Arrays) -> list[Any]:
-    from chainrule.core.calls import wrap
-    from tests.laws.derivatives import recorded
-
     leaves, outs = recorded(record, example)
     return sweep(leaves, outs, [None if ct is None else wrap(ct, None) for ct in cts], graph=True)

@@ -165,6 +165,16 @@ def test_k1_smooth_functions_of_a_norm_to_second_order():
     np.testing.assert_array_equal(hessian(lambda t: vector_norm(t) ** 4, zero), np.zeros((2, 2)))
 
 
+def test_k1_forward_over_reverse():
+    squared = lambda t: vector_norm(t) ** 2
+    np.testing.assert_array_equal(cr.hvp(squared, np.zeros(2), np.array([1.0, 2.0])), [2.0, 4.0])
+    np.testing.assert_array_equal(cr.hessian(squared)(np.zeros(2)), 2 * np.eye(2))
+    equal = np.array([0.1, 0.1, 0.1])
+    curvature = np.eye(3) * 2 / 3 - 2 / 9  # of the variance
+    np.testing.assert_allclose(cr.hessian(lambda t: cr.std(t) ** 2)(equal), curvature, atol=1e-15)
+    np.testing.assert_allclose(cr.hessian(cr.var)(equal), curvature, atol=1e-15)
+
+
 def test_norm_vanishes_in_one_row_only():
     x = np.array([[3.0, 4.0], [0.0, 0.0]])
     f = lambda t: vector_norm(t, axis=1) ** 2

@@ -23,7 +23,13 @@ class Equation:
     __slots__ = ("arguments", "dtype", "number", "parameters", "primitive", "shape", "source")
 
     def __init__(
-        self, primitive: Any, arguments: tuple[Equation, ...], parameters: Any, shape: Shape, dtype: Any, source: Any = None
+        self,
+        primitive: Any,
+        arguments: tuple[Equation, ...],
+        parameters: Any,
+        shape: Shape,
+        dtype: Any,
+        source: Any = None,
     ) -> None:
         self.number = _next_number()
         self.primitive = primitive

@@ -22,13 +22,19 @@ def is_numpy(array: Any) -> bool:
     return isinstance(array, NUMPY_TYPES)
 
 
+def is_number(array: Any) -> bool:
+    """Whether this is one of NumPy's scalars, which cannot be written to."""
+    return isinstance(array, np.generic)
+
+
 def is_foreign(array: Any) -> bool:
     """Whether another library of the array API standard owns this array.  Meeting one registers its library."""
-    if type(array) in _namespaces:
+    kind: type[Any] = type(array)
+    if kind in _namespaces:
         return True
-    if is_numpy(array) or not hasattr(type(array), "__array_namespace__"):
+    if is_numpy(array) or not hasattr(kind, "__array_namespace__"):
         return False
-    use(array.__array_namespace__(), type(array))
+    use(array.__array_namespace__(), kind)
     return True
 
 
@@ -52,7 +58,7 @@ def common_namespace(operation: str, arrays: list[Any]) -> Any:
 
     **Raises** BackendError where two libraries meet.
     """
-    kinds = {np.ndarray if is_numpy(array) else type(array) for array in arrays}
+    kinds: set[type] = {np.ndarray if is_numpy(array) else type(array) for array in arrays}
     if len(kinds) > 1:
         names = " and ".join(sorted(f"{kind.__module__}.{kind.__name__}" for kind in kinds))
         raise BackendError(explain(operation, f"arrays of different libraries: {names}", remedy="converting one"))

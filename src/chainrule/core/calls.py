@@ -17,7 +17,7 @@ from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import common_namespace, is_foreign, is_numpy, namespace_of
 from chainrule.core import equations
 from chainrule.core.graph import Node, next_number
-from chainrule.core.template import _late, bind, late
+from chainrule.core.template import bind, late
 from chainrule.errors import ChainruleError, DTypeError, IndexingError, ShapeError, dtype_name, explain
 from chainrule.types import ArrayType
 
@@ -27,12 +27,13 @@ _constants: dict[Any, Any] = {}
 
 def is_tensor(value: Any) -> bool:
     """Whether `value` is a tensor, or of a class derived from it."""
-    return isinstance(value, _late["Tensor"])
+    return isinstance(value, late("Tensor"))
 
 
 def wrap(data: Any, node: Node | None, kind: type | None = None) -> Any:
     """A tensor around `data`, made by `node`."""
-    tensor = object.__new__(kind or late("Tensor"))
+    made: type[Any] = kind or late("Tensor")
+    tensor = object.__new__(made)
     tensor.data = data
     tensor.grad = None
     tensor.node = node
@@ -58,7 +59,7 @@ def constant(value: Any, beside: Any) -> Any:
     if type(value) in NUMBER:
         dtype = beside.data.dtype
         # 1, 1.0 and True are one key, and so are 0.0 and -0.0: the type and the sign belong to it
-        key = (value, type(value), dtype) if value else (repr(value), dtype)
+        key: Any = (value, type(value), dtype) if value else (repr(value), dtype)
         made = _constants.get(key)
         if made is None:
             if len(_constants) > 4096:
@@ -117,7 +118,7 @@ def general(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...]
     if not tensors:
         return out
     parents = tuple(operand.node if is_tensor(operand) else None for operand in operands)
-    kind = type(tensors[0])
+    kind: type[Any] = type(tensors[0])
     rules = primitive.rules * len(parents) if primitive.variadic else primitive.rules
     wanted = any(n is not None and rule is not None for n, rule in zip(parents, rules, strict=True))
     if not wanted or (modes.paused and modes.is_paused()):
@@ -144,11 +145,15 @@ def compute(primitive: Any, datas: list[Any], parameters: tuple[Any, ...]) -> An
     return primitive.standard(common_namespace(primitive.name, datas), *arrays, *parameters)
 
 
-def make_node(primitive: Any, datas: list[Any], parents: tuple[Any, ...], parameters: tuple[Any, ...], out: Any) -> Node:
+def make_node(
+    primitive: Any, datas: list[Any], parents: tuple[Any, ...], parameters: tuple[Any, ...], out: Any
+) -> Node:
     """The node of a call, with the residuals that rules which will run read."""
     values = {"out": out, **dict(zip(primitive.inputs, datas, strict=False))}
     values.update({f"{a}_type": ArrayType(d.shape, d.dtype) for a, d in zip(primitive.inputs, datas, strict=False)})
-    read = {name for names, n in zip(primitive.reads, parents, strict=False) if names and n is not None for name in names}
+    read = {
+        name for names, n in zip(primitive.reads, parents, strict=False) if names and n is not None for name in names
+    }
     if primitive.variadic:
         read |= set(primitive.reads[0] or ())
     kept = tuple(
@@ -210,15 +215,19 @@ PICK = _Pick()
 
 def pick_node(source: Node, index: int, piece: Any) -> Node:
     """The node of output number `index`."""
-    if source[5] is None:
-        source[5] = []
-    source[5].append((piece.shape, piece.dtype))
-    return [next_number(), PICK, (source,), (), (index, source[5]), piece.shape, piece.dtype]
+    outputs: list[Any] = source[5] or []
+    source[5] = outputs
+    outputs.append((piece.shape, piece.dtype))
+    return [next_number(), PICK, (source,), (), (index, outputs), piece.shape, piece.dtype]
 
 
 def pull(primitive: Any, node: Node, parents: Sequence[Any], ct: Any, graph: bool, cts: dict[int, Any]) -> None:
     """The pullback of a primitive with any number of inputs or outputs: the generated one, spelled out."""
-    for parent, g in zip(parents, late("guarded")(node, parents, ct, graph), strict=True):
+    try:
+        gs = late("pulled")(node, parents, ct, graph)
+    except FloatingPointError:
+        gs = late("guarded")(node, parents, ct, graph)
+    for parent, g in zip(parents, gs, strict=True):
         if g is not None:
             late("send_fitted")(cts, parent, g)
 
@@ -238,7 +247,9 @@ def failed(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...],
             fault, expected = primitive.expected(*operands, *parameters) or (fault, "")
         except (AttributeError, IndexError, TypeError, ValueError):  # operands so odd that no words fit
             expected = ""
-    kind = IndexingError if isinstance(error, IndexError) else ShapeError if isinstance(error, ValueError) else DTypeError
+    kind = (
+        IndexingError if isinstance(error, IndexError) else ShapeError if isinstance(error, ValueError) else DTypeError
+    )
     return kind(explain(primitive.name, fault, expected=expected, **named))
 
 

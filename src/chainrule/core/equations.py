@@ -29,15 +29,14 @@ def tracing() -> Generator[None]:
 def record(primitive: Any, datas: list[Any], parameters: tuple[Any, ...]) -> Any:
     """The abstract result of `primitive`, tied to a new equation; a tuple of them where it has several outputs."""
     arguments = tuple(
-        data.equation if isinstance(data, Abstract) else Equation(None, (), (), data.shape, data.dtype, data) for data in datas
+        data.equation if isinstance(data, Abstract) else Equation(None, (), (), data.shape, data.dtype, data)
+        for data in datas
     )
     types: Any = (arguments,) if primitive.variadic else arguments
     shape = primitive.shape_rule(*types, *parameters)
     if primitive.multiple:
         whole = Equation(primitive, arguments, parameters, (), arguments[0].dtype)
-        return tuple(
-            Abstract(s, d, Equation("pick", (whole,), (k,), s, d)) for k, (s, d) in enumerate(shape)
-        )
+        return tuple(Abstract(s, d, Equation("pick", (whole,), (k,), s, d)) for k, (s, d) in enumerate(shape))
     dtype = primitive.dtype_rule(*types, *parameters) if primitive.dtype_rule else _asked(primitive, types, parameters)
     return Abstract(shape, dtype, Equation(primitive, arguments, parameters, shape, dtype))
 

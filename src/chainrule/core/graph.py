@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from chainrule import modes
+from chainrule.backends.registry import is_number, is_numpy
 from chainrule.errors import FreedGraphError, StaleGraphError, explain
 
 Node = list[Any]
@@ -61,7 +62,9 @@ def reach(roots: Iterable[Node | None]) -> list[Node]:
                         append(parent)
     except TypeError:  # a walk leaves None in place of the parents; asking every node first would cost 1%
         remedy = "backward(retain_graph=True) the first time, or the forward pass again"
-        raise FreedGraphError(explain("backward", "the graph was freed by an earlier backward", remedy=remedy)) from None
+        raise FreedGraphError(
+            explain("backward", "the graph was freed by an earlier backward", remedy=remedy)
+        ) from None
     nodes.sort(key=_by_number)
     if nodes and nodes[0][0] < modes.last_write:
         _check_stale(nodes)
@@ -145,14 +148,14 @@ def share(source: Any, result: Any) -> None:
 
 def own_copy(data: Any) -> Any:
     """A writable copy, laid out in memory like the original; NumPy scalars become 0-d arrays."""
-    return np.array(data) if isinstance(data, (np.ndarray, np.generic)) else data.copy()
+    return np.array(data) if is_numpy(data) else data.copy()
 
 
 def before_write(tensor: Any) -> None:
     """Prepare a tensor's own memory for a write: whoever recorded or shares the old value keeps it or will be told."""
     node = tensor.node
     if node is None or node[PRIMITIVE] is not None:
-        if node is not None or getattr(tensor, "shared", False) or isinstance(tensor.data, np.generic):
+        if node is not None or getattr(tensor, "shared", False) or is_number(tensor.data):
             tensor.data = own_copy(tensor.data)
             tensor.shared = False
         return
@@ -163,7 +166,7 @@ def before_write(tensor: Any) -> None:
             if view is not None:
                 view.data = own_copy(view.data)
         leaf.aliases.clear()
-    if isinstance(tensor.data, np.generic):
+    if is_number(tensor.data):
         tensor.data = own_copy(tensor.data)
     leaf.written = next_number()
     modes.note_write(leaf.written)

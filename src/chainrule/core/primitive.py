@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -18,9 +19,36 @@ from chainrule.core.graph import Node, share
 from chainrule.core.template import template
 from chainrule.errors import RuleError
 
-Rule = Callable[..., Any]
-Sample = tuple[tuple[Any, ...], tuple[Any, ...]]
+# A union over arities, from which a type checker infers the parameters of a lambda.
+Rule = (
+    Callable[[Any], Any]
+    | Callable[[Any, Any], Any]
+    | Callable[[Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any, Any, Any], Any]
+)
+Function = Rule
+Sample = tuple[Sequence[Any], tuple[Any, ...]]
 """Arrays and parameters on which the generic test suite tries a record."""
+
+
+class Options(TypedDict, total=False):
+    """What a record may state besides its rules; see `primitive`."""
+
+    doc: str
+    parameters: str
+    forward: Function
+    standard: Function
+    shape_rule: Function
+    dtype_rule: Function
+    expected: Callable[..., Any]
+    samples: Callable[[np.random.Generator], Iterable[Sample]]
+    is_view: bool
+    hides: bool
+    multiple: bool
+
 
 PRIMITIVES: dict[str, Primitive] = {}
 """Every record by name, for the test suite, the protocols of NumPy, and whoever counts."""
@@ -88,20 +116,25 @@ class Primitive:
         return named
 
     def _read(self, rule: Rule) -> tuple[str, ...]:
-        """The residuals that a rule names, checked."""
-        try:
-            first, *names = inspect.signature(rule).parameters.values()
-        except ValueError as error:
-            raise RuleError(f"{self.name}: a rule needs at least the cotangent `ct` as its parameter") from error
+        """The residuals that a rule names, checked; a parameter with a default is the rule's own affair."""
+        wrapped = hasattr(rule, "__wrapped__") or hasattr(rule, "__signature__")
+        code = None if wrapped else getattr(rule, "__code__", None)
+        if code is not None and not (code.co_flags & inspect.CO_VARARGS or code.co_kwonlyargcount):
+            ct, *names = code.co_varnames[: code.co_argcount] or ("",)
+            optional = names[len(names) - len(getattr(rule, "__defaults__", None) or ()) :]
+        else:  # ten times slower, so only for what is no plain function
+            parameters = inspect.signature(rule).parameters
+            ct, *names = parameters or ("",)
+            optional = [n for n in names if parameters[n].default is not inspect.Parameter.empty]
+        if not ct:
+            raise RuleError(f"{self.name}: a rule needs at least the cotangent `ct` as its parameter")
         known = {"out", *self.inputs, *(f"{a}_type" for a in self.inputs), *self.parameters}
         known |= {"index"} if self.variadic else set()
-        for parameter in names:
-            if parameter.name not in known and parameter.default is parameter.empty:
-                fault = f"a rule reads the unknown residual {parameter.name!r}"
+        for name in names:
+            if name not in known and name not in optional:
+                fault = f"a rule reads the unknown residual {name!r}"
                 raise RuleError(f"{self.name}: {fault}, expected some of {', '.join(sorted(known))}")
-        if first.kind not in (first.POSITIONAL_OR_KEYWORD, first.POSITIONAL_ONLY):
-            raise RuleError(f"{self.name}: a rule's first parameter is the cotangent, given {first}")
-        return tuple(parameter.name for parameter in names if parameter.name in known)
+        return tuple(name for name in names if name in known)
 
 
 def primitive(
@@ -109,12 +142,13 @@ def primitive(
     family: Family,
     rules: Sequence[Rule | None],
     *,
+    doc: str = "",
     inputs: str = "x",
     parameters: str = "",
-    forward: Callable[..., Any] | None = None,
-    standard: Callable[..., Any] | None = None,
-    shape_rule: Callable[..., Any] | None = None,
-    dtype_rule: Callable[..., Any] | None = None,
+    forward: Function | None = None,
+    standard: Function | None = None,
+    shape_rule: Function | None = None,
+    dtype_rule: Function | None = None,
     expected: Callable[..., str] | None = None,
     domain: Sequence[Any] = (),
     samples: Callable[[np.random.Generator], Iterable[Sample]] | None = None,
@@ -125,7 +159,7 @@ def primitive(
 ) -> Callable[..., Any]:
     """Declare an operation and return the function that performs it.
 
-    `forward`: NumPy, as fast as it goes (default: NumPy's function of that name).  `standard(xp, *arrays,
+    `doc`: the operation's meaning, a `·`, and its derivative.  `forward`: NumPy, as fast as it goes (default: NumPy's function of that name).  `standard(xp, *arrays,
     *parameters)`: the same for every other library (default: the function of that name).  `rules`: one per input.
     `shape_rule` and `dtype_rule` map types and parameters to the result's (default: the family's; asked of NumPy).
     `expected(*operands, *parameters)`: words for a message.  `domain`: intervals that inputs are drawn from in tests;
@@ -138,7 +172,7 @@ def primitive(
     """
     p = Primitive(name, family, rules, inputs, parameters)
     p.forward = forward or getattr(np, name)
-    p.standard = standard or (lambda xp, *operands: getattr(xp, name)(*operands))
+    p.standard = standard or _namesake(name)
     p.shape_rule = shape_rule or family.shape_rule
     p.dtype_rule = dtype_rule
     p.expected = expected
@@ -150,16 +184,32 @@ def primitive(
     if p.variadic or multiple or not listed:
         p.keeps = _keeps(p)
         p.call = lambda *of: calls.general(p, of[0] if p.variadic else of[: len(p.inputs)], of[len(p.inputs) :])
-        p.pull = lambda node, parents, ct, graph, cts: calls.pull(p, node, parents, ct, graph, cts)
+        p.pull = partial(calls.pull, p)
     else:
         p.keeps = _keeps(p)
-        make = template(p.inputs, p.parameters, p.reads, p.keeps, is_view, family.push == "rule")
-        p.call, p.pull = make(p, p.forward, p.rules, calls.general, calls.constant, calls.failed, share)
+        make_call, make_pull = template(p.inputs, p.parameters, p.reads, p.keeps, is_view, family.push == "rule")
+        p.call = make_call(p, p.forward, calls.general, calls.constant, calls.failed, share)
+
+        def first_pull(*of: Any) -> None:
+            p.pull = make_pull(p.rules)
+            p.pull(*of)
+
+        p.pull = first_pull
     p.call.__name__ = p.call.__qualname__ = name
+    p.call.__doc__ = _docstring(p, doc)
     p.call.primitive = p  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
     if listed:
         PRIMITIVES[name] = p
     return p.call
+
+
+def _namesake(name: str) -> Function:
+    """The array API's function of the same name."""
+
+    def standard(xp: Any, *operands: Any) -> Any:
+        return getattr(xp, name)(*operands)
+
+    return standard
 
 
 def _keeps(p: Primitive) -> tuple[str, ...]:
@@ -168,3 +218,11 @@ def _keeps(p: Primitive) -> tuple[str, ...]:
     foreign = {name for a, names in zip(p.inputs, p.reads, strict=True) for name in names or () if name != f"{a}_type"}
     types = [f"{a}_type" for a in p.inputs if f"{a}_type" in foreign]
     return (*(a for a in (*p.inputs, "out") if a in read), *types, *(["hidden"] if p.hides else []))
+
+
+def _docstring(p: Primitive, doc: str) -> str:
+    meaning, _, derivative = doc.partition(" · ")
+    arrays = ", ".join(f"{name} f[...]" for name in p.inputs)
+    shapes = f"**Shapes** `{arrays} -> f[...]`{', broadcast' if len(p.inputs) > 1 else ''}."
+    slope = f"  **Derivative** {derivative}." if derivative else ""
+    return f"{meaning or p.name}.\n\n{shapes}{slope}  **Raises** ShapeError, DTypeError."

@@ -14,13 +14,19 @@ from chainrule import modes
 from chainrule.core.graph import next_number
 from chainrule.types import ArrayType
 
-_late: dict[str, Any] = {"modes": modes, "next_number": next_number, "new": object.__new__, "array_type": partial(tuple.__new__, ArrayType)}
+_late: dict[str, Any] = {
+    "modes": modes,
+    "next_number": next_number,
+    "new": object.__new__,
+    "array_type": partial(tuple.__new__, ArrayType),
+}
 """The globals of all generated code."""
 
 
 def bind(**names: Any) -> None:
     """Give generated code what lives on higher floors: the class `Tensor`, and what the reverse walk does when a
-    rule divides zero by zero (`guarded`), a cotangent does not fit (`fit`) or a sum is not defined (`send`)."""
+    rule divides zero by zero (`guarded`), a cotangent does not fit (`fit`) or a sum is not defined (`send`).
+    """
     _late.update(names)
 
 
@@ -30,8 +36,7 @@ def late(name: str) -> Any:
 
 
 _CALL = """
-def make(primitive, forward, rules, general, constant, failed, share):
-    {rule_names}, = rules
+def make(primitive, forward, general, constant, failed, share):
     def call({arguments}):
         if modes.unusual: return general(primitive, ({inputs},), ({parameters}))
         if {all_tensors}:
@@ -49,8 +54,11 @@ def make(primitive, forward, rules, general, constant, failed, share):
             try: return forward({inputs}{more})
             except (ValueError, TypeError, IndexError, AttributeError): return general(primitive, ({inputs},), ({parameters}))
         {lift}
+    return call
 """
 _PULL = """
+def make(rules):
+    {rule_names}, = rules
     def pull(node, parents, ct, graph, cts):
         {nodes}, = parents
         {residuals}
@@ -61,7 +69,7 @@ _PULL = """
         except FloatingPointError:
             {all_cotangents}, = guarded(node, parents, ct, graph)
         {send}
-    return call, pull
+    return pull
 """
 _LINE = "\n" + " " * 16
 _FIT = """
@@ -79,10 +87,14 @@ _UNFIT_DIAGONAL = "node[5] != n_{a}[5] or node[6] is not n_{a}[6]"
 
 @cache
 def template(
-    inputs: tuple[str, ...], parameters: tuple[str, ...], reads: tuple[Any, ...], keeps: tuple[str, ...], is_view: bool,
+    inputs: tuple[str, ...],
+    parameters: tuple[str, ...],
+    reads: tuple[Any, ...],
+    keeps: tuple[str, ...],
+    is_view: bool,
     diagonal: bool,
 ) -> Any:
-    """`make(primitive, forward, rules, ...) -> (call, pull)` for one pattern: what each rule reads, None for no rule."""
+    """`make_call(primitive, forward, ...)` and `make_pull(rules)` for one pattern: what each rule reads, None for no rule."""
     live = [(a, read) for a, read in zip(inputs, reads, strict=True) if read is not None]
 
     def each(form: str, names: Any = inputs, between: str = ", ") -> str:
@@ -91,7 +103,6 @@ def template(
     unary = diagonal and len(inputs) == 1
     unfit = "" if unary else _UNFIT_DIAGONAL if diagonal else _UNFIT
     call = _CALL.format(
-        rule_names=each("rule_{a}"),
         arguments=", ".join(inputs + parameters),
         inputs=each("{a}"),
         parameters=each("{a},", parameters, " "),
@@ -111,6 +122,7 @@ def template(
     )
     residuals = [*(f"r_{name}" for name in keeps)]
     pull = _PULL.format(
+        rule_names=each("rule_{a}"),
         nodes=each("n_{a}"),
         residuals="; ".join(
             ([", ".join(residuals) + ", = node[3]"] if residuals else [])
@@ -124,15 +136,22 @@ def template(
         )
         or "pass",
         all_cotangents=", ".join(f"g_{a}" if read is not None else "_" for a, read in zip(inputs, reads, strict=True)),
-        send="".join(_SEND.format(a=a, fit=_FIT.format(a=a, unfit=unfit.format(a=a)) if unfit else "") for a, _ in live),
+        send="".join(
+            _SEND.format(a=a, fit=_FIT.format(a=a, unfit=unfit.format(a=a)) if unfit else "") for a, _ in live
+        ),
     )
+    return _compiled(call, f"<call {inputs} {keeps}>"), _compiled(pull, f"<pull {inputs} {keeps}>")
+
+
+def _compiled(text: str, name: str) -> Any:
+    """The function `make` of `text`, compiled when it is first used: most programs walk through few patterns."""
     made: list[Any] = []
 
     def make(*of: Any) -> Any:
         if not made:
             space: dict[str, Any] = {}
             # Generated functions look names up in `_late` itself, so that what is bound later is seen.
-            exec(compile(call + pull, f"<template {inputs} {keeps}>", "exec"), _late, space)
+            exec(compile(text, name, "exec"), _late, space)
             made.append(space["make"])
         return made[0](*of)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from operator import index
 from typing import Any
@@ -12,7 +11,6 @@ import numpy as np
 from chainrule.core.calls import lift
 from chainrule.errors import ArgumentError, DTypeError, ShapeError, dtype_name, explain
 from chainrule.types import Shape
-
 
 ALL_AXES = tuple(tuple(range(ndim)) for ndim in range(65))  # NumPy arrays have at most 64 axes
 
@@ -56,6 +54,11 @@ def one_axis(operation: str, axis: Any, ndim: int) -> int:
     return number % ndim
 
 
+def several(value: Any) -> tuple[Any, ...]:
+    """A tuple of what was given as one thing, a tuple or a list."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
 def some_axes(operation: str, axis: Any, ndim: int) -> tuple[int, ...]:
     """Axes as a sorted tuple; None means all.
 
@@ -63,7 +66,7 @@ def some_axes(operation: str, axis: Any, ndim: int) -> tuple[int, ...]:
     """
     if axis is None:
         return ALL_AXES[ndim]
-    axes = tuple(one_axis(operation, a, ndim) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))  # pyright: ignore[reportUnknownVariableType]
+    axes = tuple(one_axis(operation, a, ndim) for a in several(axis))
     if len(set(axes)) != len(axes):
         raise ArgumentError(explain(operation, f"an axis is named twice in {axis!r}"))
     return tuple(sorted(axes))
@@ -91,9 +94,8 @@ def as_shape(operation: str, shape: Any, unknown: bool = False) -> Shape:
 
     **Raises** ArgumentError for anything else, negative lengths included.
     """
-    entries: Sequence[Any] = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
-        wanted = tuple(map(index, entries))
+        wanted = tuple(map(index, several(shape)))
     except TypeError as error:
         raise ArgumentError(explain(operation, f"{shape!r} is no shape")) from error
     if wanted and min(wanted) < (-1 if unknown else 0):

@@ -14,16 +14,12 @@ import numpy as np
 from chainrule.core.calls import raw
 from chainrule.core.primitive import primitive
 from chainrule.errors import ArgumentError, ShapeError, explain
-from chainrule.ops.arguments import as_operand, one_axis, shape_of, some_axes
-from chainrule.ops.families import LINEAR
+from chainrule.ops.arguments import as_operand, one_axis, several, shape_of, some_axes
+from chainrule.ops.families import LINEAR, draw
 from chainrule.ops.indexing import getitem
 from chainrule.ops.joining import along
 from chainrule.ops.views import broadcast_to, permute, reshape_to, spread_to
 from chainrule.types import Shape
-
-
-def _draw(*parameters: Any) -> Any:
-    return lambda rng: [((rng.normal(size=(2, 3, 4)),), p) for p in parameters]
 
 
 def _diagonal_length(m: int, n: int, offset: int) -> int:
@@ -31,12 +27,15 @@ def _diagonal_length(m: int, n: int, offset: int) -> int:
 
 
 def _diagonal_shape(x: Any, offset: int) -> Shape:
-    return (*x.shape[:-2], _diagonal_length(*x.shape[-2:], offset))
+    *batch, m, n = x.shape
+    return (*batch, _diagonal_length(m, n, offset))
 
 
 def _on_diagonal(x: Any, size: Shape, offset: int) -> Any:
+    if x.shape[-1] != _diagonal_length(size[0], size[1], offset):
+        raise ValueError("the entries do not fill the diagonal")
     out = np.zeros((*x.shape[:-1], *size), x.dtype)
-    places = np.arange(x.shape[-1])
+    places = np.arange(int(x.shape[-1]))
     out[..., places + max(-offset, 0), places + max(offset, 0)] = x
     return out
 
@@ -58,7 +57,7 @@ flip_along = primitive(
     forward=lambda x, axes: np.flip(x, axes),
     standard=lambda xp, x, axes: xp.flip(x, axis=axes),
     shape_rule=lambda x, axes: x.shape,
-    samples=_draw(((0, 2),), ((1,),)),
+    samples=draw((2, 3, 4), ((0, 2),), ((1,),)),
     is_view=True,
 )
 # a primitive for speed: one copy, where slices and a concat make three for every axis
@@ -70,7 +69,7 @@ roll_along = primitive(
     forward=lambda x, shifts, axes: np.roll(x, shifts, axes),
     standard=lambda xp, x, shifts, axes: xp.roll(x, shifts, axis=axes),
     shape_rule=lambda x, shifts, axes: x.shape,
-    samples=_draw(((1, -2), (0, 2)), ((4,), (1,))),
+    samples=draw((2, 3, 4), ((1, -2), (0, 2)), ((4,), (1,))),
 )
 lower = primitive(
     "tril",
@@ -80,7 +79,7 @@ lower = primitive(
     forward=lambda x, k: np.tril(x, k),
     standard=lambda xp, x, k: xp.tril(x, k=k),
     shape_rule=lambda x, k: x.shape,
-    samples=_draw((0,), (-1,), (2,)),
+    samples=draw((2, 3, 4), (0,), (-1,), (2,)),
     hides=True,
 )
 upper = primitive(
@@ -91,11 +90,11 @@ upper = primitive(
     forward=lambda x, k: np.triu(x, k),
     standard=lambda xp, x, k: xp.triu(x, k=k),
     shape_rule=lambda x, k: x.shape,
-    samples=_draw((0,), (-1,), (2,)),
+    samples=draw((2, 3, 4), (0,), (-1,), (2,)),
     hides=True,
 )
 diagonal_of = primitive(
-    "diagonal",
+    "matrix_diagonal",
     LINEAR,
     [lambda ct, x_type, offset: on_diagonal(ct, x_type.shape[-2:], offset)],
     parameters="offset",
@@ -103,7 +102,7 @@ diagonal_of = primitive(
     forward=lambda x, offset: np.array(np.diagonal(x, offset, -2, -1)),
     standard=lambda xp, x, offset: xp.linalg.diagonal(x, offset=offset),
     shape_rule=_diagonal_shape,
-    samples=_draw((0,), (-1,), (3,)),
+    samples=draw((2, 3, 4), (0,), (-1,), (3,)),
     hides=True,
 )
 on_diagonal = primitive(
@@ -141,12 +140,12 @@ def roll(x: Any, shift: Any, *, axis: Any = None) -> Any:
     [3.0, 1.0, 2.0]
     """
     x = as_operand(x)
-    shifts = tuple(as_index(n) for n in (shift if isinstance(shift, (tuple, list)) else (shift,)))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    shifts = tuple(as_index(n) for n in several(shift))
     if axis is None:
         if len(shifts) > 1:
             raise ArgumentError(explain("roll", f"several shifts {shift!r} and no axes", x=x, remedy="axis="))
         return reshape_to(roll_along(reshape_to(x, (prod(x.shape),)), shifts, (0,)), x.shape)
-    axes = tuple(one_axis("roll", a, len(x.shape)) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))  # pyright: ignore[reportUnknownVariableType]
+    axes = tuple(one_axis("roll", a, len(x.shape)) for a in several(axis))
     if len(shifts) not in (1, len(axes)):
         raise ArgumentError(explain("roll", f"{len(shifts)} shifts for {len(axes)} axes", x=x))
     return roll_along(x, shifts * len(axes) if len(shifts) == 1 else shifts, axes)
@@ -171,7 +170,7 @@ def repeat(x: Any, repeats: Any, *, axis: Any = None) -> Any:
         expected = f"a number or {n} of them, not negative"
         raise ArgumentError(explain("repeat", f"odd repeats {repeats!r}", x=x, expected=expected))
     if counts.size != 1:
-        return getitem(x, along(axis, np.repeat(np.arange(n), counts)))
+        return getitem(x, along(axis, np.repeat(np.arange(int(n)), counts)))
     return _repeat_evenly(x, int(counts.reshape(())), axis)
 
 
@@ -192,7 +191,7 @@ def tile(x: Any, repetitions: Any) -> Any:
     [[1.0, 2.0, 1.0, 2.0], [1.0, 2.0, 1.0, 2.0]]
     """
     x = as_operand(x)
-    counts = tuple(as_index(n) for n in (repetitions if isinstance(repetitions, (tuple, list)) else (repetitions,)))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    counts = tuple(as_index(n) for n in several(repetitions))
     if min(counts, default=1) < 0:
         raise ArgumentError(explain("tile", f"negative repetitions {repetitions!r}", x=x))
     ndim = max(len(counts), len(x.shape))
@@ -282,8 +281,7 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     """
     x = as_operand(x)
     ndim = len(x.shape)
-    pairs = [a if isinstance(a, (tuple, list)) else (a,) for a in (source, destination)]  # pyright: ignore[reportUnknownVariableType]
-    here, there = ([one_axis("moveaxis", a, ndim) for a in axes] for axes in pairs)
+    here, there = ([one_axis("moveaxis", a, ndim) for a in several(axes)] for axes in (source, destination))
     if len(here) != len(there) or len(set(here)) != len(here) or len(set(there)) != len(there):
         raise ArgumentError(explain("moveaxis", f"cannot move the axes {source!r} to {destination!r}", x=x))
     order = [k for k in range(ndim) if k not in here]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from chainrule.core.primitive import Family, Rule, primitive
+from chainrule.core.primitive import Family, Options, Rule, primitive
 from chainrule.types import Shape
 
 
@@ -27,6 +27,10 @@ ABOVE_ONE = (Interval(1.2, 3.0),)
 
 def _broadcast(*types: Any) -> Shape:
     return np.broadcast_shapes(*(t.shape for t in types[:3] if hasattr(t, "shape")))
+
+
+def _same(x: Any, *_: Any) -> Shape:
+    return x.shape
 
 
 def _entry(ct: Any, parameters: dict[str, Any]) -> Any:
@@ -59,15 +63,22 @@ LINEAR = Family("linear", "linear", _all, None)
 VIEW = Family("view", "linear", _all, None)
 BILINEAR = Family("bilinear", "bilinear", _all, None)
 REDUCTION = Family("reduction", "transpose", _slice, None)
-ALONG_AXIS = Family("along_axis", "transpose", _slice, lambda x, *_: x.shape)
+ALONG_AXIS = Family("along_axis", "transpose", _slice, _same)
 GENERAL = Family("general", "transpose", _all, None)
 
 
-def unary(name: str, rule: Rule | None, *, domain: Any = REAL, **how: Any) -> Callable[..., Any]:
+def draw(shape: Shape, *parameters: tuple[Any, ...]) -> Callable[[np.random.Generator], Any]:
+    """Examples for the generic suite: one array of normal numbers under each of several parameters."""
+    return lambda rng: [((rng.normal(size=shape),), p) for p in parameters]
+
+
+def unary(name: str, rule: Rule | None, *, domain: Any = REAL, **how: Unpack[Options]) -> Callable[..., Any]:
     """An elementwise operation of one array."""
     return primitive(name, ELEMENTWISE, [rule], domain=(domain,), **how)
 
 
-def binary(name: str, rule_x: Rule | None, rule_y: Rule | None, *, domain: Any = None, **how: Any) -> Callable[..., Any]:
+def binary(
+    name: str, rule_x: Rule | None, rule_y: Rule | None, *, domain: Any = None, **how: Unpack[Options]
+) -> Callable[..., Any]:
     """An elementwise operation of two arrays that broadcast."""
     return primitive(name, ELEMENTWISE, [rule_x, rule_y], inputs="x y", domain=domain or (REAL, REAL), **how)

@@ -20,7 +20,7 @@ from chainrule.errors import ArgumentError, ShapeError, explain
 from chainrule.ops.arguments import as_operand, one_axis, shape_of
 from chainrule.ops.creation import beside_of, filled
 from chainrule.ops.elementwise import add
-from chainrule.ops.families import LINEAR
+from chainrule.ops.families import LINEAR, draw
 from chainrule.ops.indexing import getitem
 from chainrule.ops.views import reshape_to
 from chainrule.types import Shape
@@ -58,7 +58,15 @@ def _stack_back(cts: Sequence[Any], x_type: Any, axis: int) -> Any:
 
 def _pieces(x: Any, axis: int, cuts: tuple[int, ...]) -> tuple[Any, ...]:
     """Copies: there are no views between tensors."""
+    if cuts[-1] != x.shape[axis]:
+        raise ValueError("the pieces do not fill the axis")
     return tuple(np.array(x[along(axis, slice(start, stop))]) for start, stop in pairwise(cuts))
+
+
+def _slices(x: Any, axis: int) -> tuple[Any, ...]:
+    """One copy, then views of disjoint parts of it: nobody else sees a write to one of them."""
+    rows: Any = np.array(np.moveaxis(x, axis, 0), order="C")
+    return tuple(rows)
 
 
 def _padded(xp: Any, x: Any, widths: tuple[tuple[int, int], ...]) -> Any:
@@ -73,10 +81,6 @@ def _padded_shape(x: Any, widths: tuple[tuple[int, int], ...]) -> Shape:
 
 def _inside(x: Any, widths: tuple[tuple[int, int], ...]) -> tuple[slice, ...]:
     return tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True))
-
-
-def _draw(*parameters: Any) -> Any:
-    return lambda rng: [((rng.normal(size=(2, 3, 4)),), p) for p in parameters]
 
 
 # `cuts` are the places along the axis where one piece ends and the next begins, 0 and the end included
@@ -104,7 +108,7 @@ cut = primitive(
     shape_rule=lambda x, axis, cuts: [
         ((*x.shape[:axis], stop - start, *x.shape[axis + 1 :]), x.dtype) for start, stop in pairwise(cuts)
     ],
-    samples=_draw((1, (0, 1, 3)), (2, (0, 2, 2, 4))),
+    samples=draw((2, 3, 4), (1, (0, 1, 3)), (2, (0, 2, 2, 4))),
     multiple=True,
 )
 # primitives rather than reshapes and a concat: one node in place of one for every piece
@@ -125,11 +129,10 @@ slices = primitive(
     LINEAR,
     [_stack_back],
     parameters="axis",
-    # one copy, then views of disjoint parts of it: nobody else sees a write to one of them
-    forward=lambda x, axis: tuple(np.array(np.moveaxis(x, axis, 0), order="C")),
+    forward=_slices,
     standard=lambda xp, x, axis: tuple(xp.unstack(xp.asarray(x, copy=True), axis=axis)),
     shape_rule=lambda x, axis: [((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)] * x.shape[axis],
-    samples=_draw((0,), (1,)),
+    samples=draw((2, 3, 4), (0,), (1,)),
     multiple=True,
 )
 # a primitive for speed: the composite of concats copies once per axis
@@ -141,7 +144,7 @@ pad_zeros = primitive(
     forward=lambda x, widths: _padded(np, x, widths),
     standard=_padded,
     shape_rule=_padded_shape,
-    samples=_draw((((1, 0), (0, 2), (0, 0)),)),
+    samples=draw((2, 3, 4), (((1, 0), (0, 2), (0, 0)),)),
 )
 
 
@@ -260,7 +263,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", *, constant_values: floa
         if before or after:
             if x.shape[axis] == 0:
                 raise ShapeError(explain("pad", f"axis {axis} has no entry to repeat", x=x))
-            source: Any = np.pad(np.arange(x.shape[axis]), (before, after), mode=mode)  # pyright: ignore[reportUnknownVariableType, reportCallIssue, reportArgumentType]
+            source: Any = np.pad(np.arange(int(x.shape[axis])), (before, after), mode=mode)  # pyright: ignore[reportUnknownVariableType, reportCallIssue, reportArgumentType]
             x = getitem(x, along(axis, source))
     return x
 

@@ -97,8 +97,8 @@ def logsumexp(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     **Shapes** `x f[..., n] -> f[...]`.  **Derivative** softmax(x); 0 where every entry is -inf.
 
     >>> import chainrule as cr
-    >>> float(cr.logsumexp(cr.tensor([1000.0, 1000.0])) - 1000.0)  # log 2
-    0.6931471805599...
+    >>> round(cr.logsumexp(cr.tensor([1000.0, 1000.0])).item() - 1000.0, 6)  # log 2
+    0.693147
     """
     x = as_floating(x)
     return sum_of_exponentials(x, some_axes("logsumexp", axis, len(shape_of(x))), bool(keepdims))

@@ -18,6 +18,11 @@ from chainrule.ops.families import LINEAR, REDUCTION
 from chainrule.ops.views import astype, cast, permute, reshape_to, spread_to
 from chainrule.types import Shape
 
+# ufuncs' stubs know no arguments by position
+_add: Any = np.add.reduce
+_multiply: Any = np.multiply.reduce
+_largest: Any = np.maximum.reduce
+_smallest: Any = np.minimum.reduce
 FLOAT64 = np.dtype(np.float64)
 FLOAT32 = np.dtype(np.float32)
 
@@ -82,16 +87,17 @@ _ones: dict[Any, Any] = {}
 
 def _sum(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     """NumPy's sum; over leading axes (a bias's gradient) as a product with ones, where NumPy adds row by row:
-    0.5 against 6.9 us for (200, 16)."""
+    0.5 against 6.9 us for (200, 16).
+    """
     count = len(axes)
     if not 0 < count < x.ndim or axes[-1] >= count or x.dtype.char not in "fd" or not x.flags.c_contiguous:
-        return np.add.reduce(x, axes, None, None, keepdims)
+        return _add(x, axes, None, None, keepdims)
     shape = x.shape
     rows = shape[0] if count == 1 else product(shape[:count])
     ones = _ones.get((rows, x.dtype))
     if ones is None:
         if rows > 1 << 16 or rows == 0:
-            return np.add.reduce(x, axes, None, None, keepdims)
+            return _add(x, axes, None, None, keepdims)
         if len(_ones) > 64:
             _ones.clear()
         ones = _ones[rows, x.dtype] = np.ones(rows, x.dtype)
@@ -108,7 +114,7 @@ reduce_sum = primitive(
     forward=_sum,
     standard=lambda xp, x, axes, keepdims: xp.sum(x, axis=axes, keepdims=keepdims),
     shape_rule=fold_rule,
-    dtype_rule=lambda x, axes, keepdims: np.add.reduce(np.ones(1, x.dtype)).dtype,
+    dtype_rule=lambda x, axes, keepdims: _add(np.ones(1, x.dtype)).dtype,
     samples=fold_samples,
 )
 reduce_prod = primitive(
@@ -116,7 +122,7 @@ reduce_prod = primitive(
     REDUCTION,
     [_times_others],
     parameters="axes keepdims",
-    forward=lambda x, axes, keepdims: np.multiply.reduce(x, axes, None, None, keepdims),
+    forward=lambda x, axes, keepdims: _multiply(x, axes, None, None, keepdims),
     standard=lambda xp, x, axes, keepdims: xp.prod(x, axis=axes, keepdims=keepdims),
     shape_rule=fold_rule,
     samples=fold_samples,
@@ -126,7 +132,7 @@ reduce_max = primitive(
     REDUCTION,
     [_shared_by_ties],
     parameters="axes keepdims",
-    forward=lambda x, axes, keepdims: np.maximum.reduce(x, axes, None, None, keepdims),
+    forward=lambda x, axes, keepdims: _largest(x, axes, None, None, keepdims),
     standard=lambda xp, x, axes, keepdims: xp.max(x, axis=axes, keepdims=keepdims),
     shape_rule=fold_rule,
     samples=fold_samples,
@@ -136,7 +142,7 @@ reduce_min = primitive(
     REDUCTION,
     [_shared_by_ties],
     parameters="axes keepdims",
-    forward=lambda x, axes, keepdims: np.minimum.reduce(x, axes, None, None, keepdims),
+    forward=lambda x, axes, keepdims: _smallest(x, axes, None, None, keepdims),
     standard=lambda xp, x, axes, keepdims: xp.min(x, axis=axes, keepdims=keepdims),
     shape_rule=fold_rule,
     samples=fold_samples,
@@ -146,7 +152,7 @@ reduce_count = primitive(
     REDUCTION,
     [None],
     parameters="axes keepdims",
-    forward=lambda x, axes, keepdims: np.add.reduce(x != 0, axes, np.intp, None, keepdims),
+    forward=lambda x, axes, keepdims: _add(x != 0, axes, np.intp, None, keepdims),
     standard=lambda xp, x, axes, keepdims: xp.count_nonzero(x, axis=axes, keepdims=keepdims),
     shape_rule=fold_rule,
     samples=fold_samples,

@@ -59,19 +59,24 @@ def _recurrence(a: Any, b: Any, axis: int, reverse: bool) -> Any:
     Step by step, because the doubling scheme multiplies stretches of `a` that may overflow beside a state of zero.
     One sequence runs in Python numbers, five times as fast as in arrays of one entry.
     """
-    out = np.array(b, np.result_type(a, b))
+    out: Any = np.array(b, np.result_type(a, b))
     if out.size == out.shape[axis] and out.dtype.kind == "f":
         steps, links = out.ravel().tolist(), np.ravel(a).tolist()
         if reverse:
             steps, links = steps[::-1], links[::-1]
-        states = list(accumulate(zip(links, steps[1:], strict=True), lambda s, k: k[1] + k[0] * s, initial=steps[0]))
-        return np.array(states[::-1] if reverse else states, out.dtype).reshape(out.shape)
+        pairs: Any = zip(links, steps[1:], strict=True)
+        visited = list(accumulate(pairs, _step, initial=steps[0]))
+        return np.array(visited[::-1] if reverse else visited, out.dtype).reshape(out.shape)
     states, links = np.moveaxis(out, axis, 0), np.moveaxis(a, axis, 0)
     if reverse:
         states, links = states[::-1], links[::-1]
     for k in range(len(links)):
         states[k + 1] += links[k] * states[k]
     return out
+
+
+def _step(state: float, pair: tuple[float, float]) -> float:
+    return pair[1] + pair[0] * state
 
 
 def _recurrence_by(xp: Any, a: Any, b: Any, axis: int, reverse: bool) -> Any:
@@ -216,7 +221,7 @@ def cumulative_prod(x: Any, *, axis: Any = None, dtype: Any = None, include_init
     return stages if include_initial else part(stages, where, 1, x.shape[where] + 1)
 
 
-def argsort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:  # noqa: ARG001 - always stable
+def argsort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """The positions of the entries along `axis` in the order of their values; equal ones keep theirs.
 
     **Shapes** `x f[..., n] -> i64[..., n]`.  It gets no gradient.
@@ -229,7 +234,7 @@ def argsort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = 
     return order_of(x, one_axis("argsort", axis, len(x.shape)), bool(descending))
 
 
-def sort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:  # noqa: ARG001 - always stable
+def sort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """The entries along `axis` in the order of their values.
 
     **Shapes** `x f[..., n] -> f[..., n]`.  **Derivative** each cotangent goes to where its entry stood.

@@ -11,13 +11,9 @@ import numpy as np
 
 from chainrule.core.primitive import primitive
 from chainrule.errors import ArgumentError, ShapeError, explain
-from chainrule.ops.arguments import as_shape, full_shape, one_axis, real_dtype, shape_of, some_axes
-from chainrule.ops.families import VIEW
+from chainrule.ops.arguments import as_shape, full_shape, one_axis, real_dtype, several, shape_of, some_axes
+from chainrule.ops.families import VIEW, draw
 from chainrule.types import Shape
-
-
-def _draw(shape: Shape, *parameters: tuple[Any, ...]) -> Any:
-    return lambda rng: [((rng.normal(size=shape),), p) for p in parameters]
 
 
 def _unbroadcast(ct: Any, x_type: Any) -> Any:
@@ -36,7 +32,7 @@ reshape_to = primitive(
     forward=lambda x, shape: x.reshape(shape),
     standard=lambda xp, x, shape: xp.reshape(x, shape),
     shape_rule=lambda x, shape: shape,
-    samples=_draw((2, 6), ((3, 4),), ((12,),), ((2, 1, 6),)),
+    samples=draw((2, 6), ((3, 4),), ((12,),), ((2, 1, 6),)),
     is_view=True,
 )
 permute = primitive(
@@ -47,7 +43,7 @@ permute = primitive(
     forward=lambda x, axes: x.transpose(axes),
     standard=lambda xp, x, axes: xp.permute_dims(x, axes),
     shape_rule=lambda x, axes: tuple(x.shape[k] for k in axes),
-    samples=_draw((2, 3, 4), ((2, 0, 1),), ((0, 2, 1),)),
+    samples=draw((2, 3, 4), ((2, 0, 1),), ((0, 2, 1),)),
     is_view=True,
 )
 swap = primitive(
@@ -56,7 +52,7 @@ swap = primitive(
     [lambda ct: swap(ct)],
     forward=lambda x: x.swapaxes(-1, -2),
     shape_rule=lambda x: (*x.shape[:-2], x.shape[-1], x.shape[-2]),
-    samples=_draw((2, 3, 4), ()),
+    samples=draw((2, 3, 4), ()),
     is_view=True,
 )
 spread_to = primitive(
@@ -67,7 +63,7 @@ spread_to = primitive(
     forward=lambda x, shape: _filled(x, shape),
     standard=lambda xp, x, shape: xp.broadcast_to(x, shape),
     shape_rule=lambda x, shape: shape,
-    samples=_draw((3, 1), ((3, 4),), ((2, 3, 4),), ((3, 1),)),
+    samples=draw((3, 1), ((3, 4),), ((2, 3, 4),), ((3, 1),)),
 )
 cast = primitive(
     "astype",
@@ -75,12 +71,10 @@ cast = primitive(
     [lambda ct, x_type: cast(ct, x_type.dtype)],
     parameters="dtype",
     forward=lambda x, dtype: x.astype(dtype),
-    standard=lambda xp, x, dtype: xp.astype(
-        x, getattr(xp, np.dtype(dtype).name) if isinstance(dtype, np.dtype) else dtype
-    ),
+    standard=lambda xp, x, dtype: xp.astype(x, getattr(xp, getattr(dtype, "name", ""), dtype)),
     shape_rule=lambda x, dtype: x.shape,
     dtype_rule=lambda x, dtype: np.dtype(dtype),
-    samples=_draw((2, 3), (np.dtype(np.float64),), (np.dtype(np.float32),)),
+    samples=draw((2, 3), (np.dtype(np.float64),), (np.dtype(np.float32),)),
 )
 
 
@@ -161,8 +155,7 @@ def expand_dims(x: Any, axis: Any = 0) -> Any:
     (1, 3, 1)
     """
     shape = list(shape_of(x))
-    count = len(axis) if isinstance(axis, (tuple, list)) else 1
-    for k in some_axes("expand_dims", axis, len(shape) + count):
+    for k in some_axes("expand_dims", axis, len(shape) + len(several(axis))):
         shape.insert(k, 1)
     return reshape_to(x, tuple(shape))
 

@@ -48,7 +48,8 @@ class Argument:
             remedy = "2.0 for 2, or `argnums` for another argument"
             raise DTypeError(explain(operation, fault, **{name: given}, remedy=remedy))
         self.tensors = [_variable(self.leaves[k]) for k in self.places]
-        self.value = self.with_leaves(self.tensors, self.leaves)
+        # The function may rebind what it gets, as `x += 1` does, so it gets tensors of its own.
+        self.value = self.with_leaves([alike(x, x.data, x.node) for x in self.tensors], self.leaves)
 
     def with_leaves(self, floating: Iterable[Any], others: Sequence[Any] | None = None) -> Any:
         """The tree with these values at the floating leaves, and `others`, or None, at the rest."""
@@ -100,22 +101,28 @@ def _foreign_kind(array: Any) -> str:
 def _variable(leaf: Any) -> Any:
     """A tensor with an identity node: over the leaf's own node, or over nothing."""
     if not is_tensor(leaf):
-        data, kind = _own(leaf), None
+        data = _own(leaf)
     elif leaf.node is not None and not is_paused():
         return identity(leaf)
     else:
         leaf.shared = True
-        data, kind = leaf.data, type(leaf)
-    return wrap(data, [next_number(), _IDENTITY, (None,), (), (), data.shape, data.dtype], kind)
+        data = leaf.data
+    node: Node = [next_number(), _IDENTITY, (None,), (), (), data.shape, data.dtype]
+    return alike(leaf, data, node) if is_tensor(leaf) else wrap(data, node)
 
 
 def _own(leaf: Any) -> Any:
     """Memory that the owner of the argument cannot change behind the back of a recorded graph."""
     if isinstance(leaf, float):
         return np.float64(leaf)
-    if isinstance(leaf, np.ndarray):
-        return np.array(leaf)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if is_numpy(leaf):
+        return np.array(leaf) if leaf.shape else leaf[()]
     return namespace_of(leaf).asarray(leaf, copy=True) if is_foreign(leaf) else leaf
+
+
+def alike(x: Any, data: Any, node: Node | None) -> Any:
+    """A tensor of the class of the tensor x."""
+    return wrap(data, node, type(x))  # pyright: ignore[reportUnknownArgumentType]
 
 
 def is_paused() -> bool:
@@ -123,12 +130,17 @@ def is_paused() -> bool:
     return bool(modes.paused) and modes.is_paused()
 
 
+def is_sequence(value: Any) -> bool:
+    """Whether `value` is a tuple or a list."""
+    return isinstance(value, (tuple, list))
+
+
 def select(operation: str, argnums: Any, args: tuple[Any, ...]) -> tuple[list[Argument], list[Any]]:
     """The arguments that `argnums` names, and all arguments with variables in their places.
 
     **Raises** ArgumentError for an argument that is not there, DTypeError for one that does not float.
     """
-    wanted: Sequence[Any] = argnums if isinstance(argnums, (tuple, list)) else (argnums,)
+    wanted: Sequence[Any] = argnums if is_sequence(argnums) else (argnums,)
     values, chosen = list(args), list[Argument]()
     for number in wanted:
         if not isinstance(number, int) or not -len(args) <= number < len(args):
@@ -154,10 +166,15 @@ def tensors_of(operation: str, result: Any) -> tuple[list[Any], tree.Structure]:
     leaves, structure = tree.flatten(result)
     for leaf in leaves:
         if not is_tensor(leaf):
-            fault = "the result is no tensor, so it carries no graph"
-            remedy = "functions of chainrule or NumPy on the tensors: math.sin(x), float(x) and x.data leave the graph"
-            raise LostGraphError(explain(operation, fault, result=leaf, remedy=remedy))
+            raise lost(operation, leaf)
     return leaves, structure
+
+
+def lost(operation: str, result: Any) -> LostGraphError:
+    """The error for a result that is no tensor."""
+    fault = "the result is no tensor, so it carries no graph"
+    remedy = "functions of chainrule or NumPy on the tensors: math.sin(x), float(x) and x.data leave the graph"
+    return LostGraphError(explain(operation, fault, result=result, remedy=remedy))
 
 
 def numbers_of(arguments: Iterable[Argument]) -> set[int]:
@@ -183,7 +200,7 @@ def beside(operation: str, name: str, value: Any, x: Any, owned: set[int]) -> An
 
     **Raises** ShapeError for another shape than x's, DTypeError for what is no real number.
     """
-    t = value if hasattr(value, "dtype") else np.asarray(value)
+    t: Any = value if hasattr(value, "dtype") else np.asarray(value)
     if t.shape != x.shape:
         raise ShapeError(explain(operation, f"the {name} does not have the shape of its value", value=x, **{name: t}))
     if is_tensor(t):
@@ -210,10 +227,15 @@ def lifted(value: Any, graph: bool) -> Any:
     return value if is_tensor(value) else wrap(value, None)
 
 
+def is_array(value: Any) -> bool:
+    """Whether `value` is a NumPy array, not a NumPy scalar."""
+    return isinstance(value, np.ndarray)
+
+
 def of_kind(value: Any, like: Any, owned: set[int]) -> Any:
     """`value` as the kind of `like`, in memory of its own; as a tensor wherever it wants a gradient."""
     data = raw(value)
-    if isinstance(data, np.ndarray) and (data.base is not None or not data.flags.writeable or id(data) in owned):  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+    if is_array(data) and (data.base is not None or not data.flags.writeable or id(data) in owned):
         data = own_copy(data)
     owned.add(id(data))
     if is_tensor(value) and value.node is not None:
@@ -222,7 +244,7 @@ def of_kind(value: Any, like: Any, owned: set[int]) -> Any:
         return wrap(data, None)
     if not is_numpy(data):
         return data
-    if isinstance(like, np.ndarray):
+    if is_array(like):
         return np.asarray(data)
     if data.shape != ():
         return data

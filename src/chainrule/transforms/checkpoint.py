@@ -12,13 +12,12 @@ from contextvars import Context, copy_context
 from functools import wraps
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from chainrule import modes, tree
 from chainrule.core.calls import hides_nan, is_tensor, pick_node, raw, wrap
 from chainrule.core.graph import Node, next_number, own_copy, reach_newer
 from chainrule.errors import StaleGraphError, explain
 from chainrule.ops.creation import full_like
+from chainrule.transforms.arguments import alike, is_array
 from chainrule.walks.forward import Forward
 from chainrule.walks.reverse import reverse_newer, send_fitted
 
@@ -37,7 +36,7 @@ class Call(NamedTuple):
     def run(self) -> tuple[int, list[Any], tree.Structure]:
         """The function's results, and the number that everything recorded on the way is newer than."""
         since = next_number()
-        leaves = [wrap(leaf.data, leaf.node, type(leaf)) if is_tensor(leaf) else leaf for leaf in self.leaves]
+        leaves = [alike(leaf, leaf.data, leaf.node) if is_tensor(leaf) else leaf for leaf in self.leaves]
         args, keywords = tree.unflatten(self.structure, leaves)
         return since, *tree.flatten(self.f(*args, **keywords))
 
@@ -95,7 +94,10 @@ def _again(node: Node) -> tuple[int, list[Any]]:
     since, leaves, _ = call.context.copy().run(call.run)
     known = {parent[0] for parent in node[2]}
     ys = [leaves[k] if k < len(leaves) and is_tensor(leaves[k]) else None for k in places]
-    if any(y is None for y in ys) or not {n[0] for n in _leant_on([y.node for y in ys if y], since)} <= known:
+    if (
+        any(y is None for y in ys)
+        or not {n[0] for n in _leant_on([y.node for y in ys if y is not None], since)} <= known
+    ):
         fault = "the function leans on other tensors when it runs again"
         raise StaleGraphError(explain("checkpoint", fault, remedy="a function that depends on its arguments alone"))
     return since, ys
@@ -138,7 +140,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
             for index, k in enumerate(places):
                 y = results[k]
                 shares = getattr(y.data, "base", None) is not None or y.node[0] < since
-                results[k] = wrap(own_copy(y.data) if shares else y.data, pick_node(node, index, y), type(y))
+                results[k] = alike(y, own_copy(y.data) if shares else y.data, pick_node(node, index, y))
         return tree.unflatten(form, results)
 
     return checkpointed
@@ -156,5 +158,5 @@ def _kept(leaf: Any) -> Any:
     if is_tensor(leaf):
         if leaf.node is None:
             leaf.shared = True
-        return wrap(leaf.data, leaf.node, type(leaf))
-    return np.array(leaf) if isinstance(leaf, np.ndarray) else leaf
+        return alike(leaf, leaf.data, leaf.node)
+    return own_copy(leaf) if is_array(leaf) else leaf

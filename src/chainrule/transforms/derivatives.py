@@ -22,10 +22,13 @@ from chainrule.ops.creation import full_like
 from chainrule.ops.views import reshape_to
 from chainrule.transforms.arguments import (
     Argument,
+    alike,
     beside,
     is_open,
     is_paused,
+    is_sequence,
     lifted,
+    lost,
     numbers_of,
     of_kind,
     run,
@@ -51,7 +54,7 @@ def grad(f: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
 
     >>> import chainrule as cr
     >>> cr.grad(lambda x: cr.sin(x) * x)(0.5)
-    0.918216819549573
+    0.9182168195493894
     """
     both = _value_and_gradient("grad", f, argnums, has_aux)
 
@@ -91,10 +94,12 @@ def _value_and_gradient(operation: str, f: Function, argnums: Any, has_aux: bool
         graph = is_open([y.node], numbers)
         value = of_kind(y if graph else wrap(y.data, None), like, owned)
         if has_aux:
-            value = value, tree.map(lambda a: value_of(a, numbers, like, owned) if is_tensor(a) else a, aux)
+            leaves, structure = tree.flatten(aux)
+            kept = [value_of(a, numbers, like, owned) if is_tensor(a) else a for a in leaves]
+            value = value, tree.unflatten(structure, kept)
         gs = _pull([(y, full_like(y.data, 1.0))], chosen, graph, free=not (graph or has_aux))
         gradients = [argument.derivatives(g, owned) for argument, g in zip(chosen, gs, strict=True)]
-        return value, (tuple(gradients) if isinstance(argnums, (tuple, list)) else gradients[0])
+        return value, (tuple(gradients) if is_sequence(argnums) else gradients[0])
 
     return both
 
@@ -108,6 +113,8 @@ def _with_aux(operation: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
 
 
 def _check_scalar(operation: str, y: Any) -> None:
+    if y is None:
+        raise lost(operation, y)
     if not is_tensor(y):
         tensors_of(operation, y)  # says what is wrong with a leaf
         raise ShapeError(
@@ -188,10 +195,10 @@ def jvp(f: Function, xs: Any, ts: Any, **keywords: Any) -> tuple[Any, Any]:
     >>> cr.jvp(lambda a, b: a * b, (2.0, 5.0), (1.0, 0.0))
     (10.0, 5.0)
     """
-    if not isinstance(xs, (tuple, list)) or not isinstance(ts, (tuple, list)):
+    if not is_sequence(xs) or not is_sequence(ts):
         raise ArgumentError(explain("jvp", "arguments and tangents come as tuples", remedy="cr.jvp(f, (x,), (t,))"))
-    y, linear = _linearized("jvp", f, tuple(xs), keywords)  # pyright: ignore[reportUnknownArgumentType]
-    return y, linear(tuple(ts))  # pyright: ignore[reportUnknownArgumentType]
+    y, linear = _linearized("jvp", f, tuple(xs), keywords)
+    return y, linear(tuple(ts))
 
 
 def _linearized(operation: str, f: Function, xs: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, Function]:
@@ -261,7 +268,7 @@ def _jacobian(operation: str, f: Function, argnums: Any, ahead: bool | None) -> 
         for row in blocks:
             entries = iter(row)
             of = [argument.derivatives([next(entries) for _ in argument.tensors], owned) for argument in chosen]
-            trees.append(tuple(of) if isinstance(argnums, (tuple, list)) else of[0])
+            trees.append(tuple(of) if is_sequence(argnums) else of[0])
         return tree.unflatten(structure, trees)
 
     return matrix
@@ -290,7 +297,7 @@ def _columns(ys: list[Any], xs: list[Any], arguments: list[Argument], graph: boo
 def _basis(x: Any) -> Iterator[Any]:
     """All arrays of x's type with a single 1, in order."""
     for k in range(x.data.size):
-        one = np.zeros(x.data.size, x.dtype if isinstance(x.dtype, np.dtype) else None)
+        one: Any = np.zeros(x.data.size, np.float64 if is_foreign(x.data) else x.dtype)
         one[k] = 1.0
         one = one.reshape(x.shape)
         yield namespace_of(x.data).asarray(one, dtype=x.dtype) if is_foreign(x.data) else one
@@ -306,7 +313,7 @@ def _stacked(parts: list[Any], like: Any, shape: Any, axis: int) -> Any:
 
 
 def hvp(f: Function, x: Any, v: Any) -> Any:
-    """The product of the Hessian of the scalar-valued `f` at x with `v`, forward over reverse: a few runs of f.
+    """The product of the Hessian of the scalar-valued `f` at x with `v`, forward over reverse; f runs once.
 
     **Shapes** `x f[...], v f[...] -> f[...]`, or trees.  **Raises** as `grad` and `jvp`.
 
@@ -323,7 +330,9 @@ def hvp(f: Function, x: Any, v: Any) -> Any:
     graph = is_open([y.node], numbers) or wants_gradient(t for _, t in pairs)
     gs = run(_pull, [[(y, full_like(y.data, 1.0))], [argument], True], {})[0]
     roots = [g for g in gs if g is not None]
-    found = dict(zip(map(id, roots), _push(Forward([g.node for g in roots], numbers), roots, pairs, graph), strict=True))
+    found = dict(
+        zip(map(id, roots), _push(Forward([g.node for g in roots], numbers), roots, pairs, graph), strict=True)
+    )
     return argument.derivatives([found.get(id(g)) for g in gs], owned)
 
 
@@ -340,7 +349,7 @@ def stop_gradient(x: Any) -> Any:
 def _stopped(leaf: Any) -> Any:
     if not is_tensor(leaf) or leaf.node is None:
         return leaf
-    result = wrap(leaf.data, None, type(leaf))
+    result = alike(leaf, leaf.data, None)
     share(leaf, result)
     return result
 

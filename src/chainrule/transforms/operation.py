@@ -19,6 +19,7 @@ from chainrule.core.graph import own_copy
 from chainrule.core.primitive import Rule, primitive
 from chainrule.errors import ArgumentError, DTypeError, RuleError, explain
 from chainrule.ops.families import GENERAL
+from chainrule.transforms.arguments import is_array
 
 
 def operation(*rules: Rule | None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -45,10 +46,19 @@ def operation(*rules: Rule | None) -> Callable[[Callable[..., Any]], Callable[..
         inputs = tuple(signature.parameters)[: len(rules)]
         parameters = tuple(signature.parameters)[len(rules) :]
 
+        def by_library(_: Any, *values: Any) -> Any:
+            return forward(*values)
+
+        def shape_rule(*types: Any) -> Any:
+            return probe(*types).shape
+
+        def dtype_rule(*types: Any) -> Any:
+            return probe(*types).dtype
+
         def forward(*values: Any) -> Any:
             arrays, others = values[: len(inputs)], dict(zip(parameters, values[len(inputs) :], strict=True))
             out = _array(name, f(*arrays, **others))
-            shares = isinstance(out, np.ndarray) and (out.base is not None or any(out is a for a in arrays))
+            shares = is_array(out) and (out.base is not None or any(out is a for a in arrays))
             return own_copy(out) if shares else out
 
         def probe(*types: Any) -> Any:
@@ -61,9 +71,9 @@ def operation(*rules: Rule | None) -> Callable[[Callable[..., Any]], Callable[..
             inputs=" ".join(inputs),
             parameters=" ".join(parameters),
             forward=forward,
-            standard=lambda _, *values: forward(*values),
-            shape_rule=lambda *types: probe(*types).shape,
-            dtype_rule=lambda *types: probe(*types).dtype,
+            standard=by_library,
+            shape_rule=shape_rule,
+            dtype_rule=dtype_rule,
             listed=False,
         )
 
@@ -116,7 +126,7 @@ def _array(name: str, result: Any) -> Any:
     raise RuleError(explain(name, "an operation returns one array", result=result))
 
 
-def _checked(name: str, a: str, rule: Rule) -> Rule:
+def _checked(name: str, a: str, rule: Callable[..., Any]) -> Callable[..., Any]:
     """The rule, with a look at what it returns."""
     if not callable(rule):
         raise RuleError(explain(name, f"the rule for {a} is no function", rule=rule))

@@ -1,11 +1,32 @@
 """Verification: `check` for any function, and the suites behind `chainrule verify`.
 
-Every expectation is computed independently of the engine: differences, the complex step, closed forms, NumPy by hand, PyTorch.
+Every expectation is computed independently of the engine: differences, the complex step, closed forms, NumPy by hand,
+PyTorch.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from chainrule.verify.checking import Report as Report
 from chainrule.verify.checking import check as check
-from chainrule.verify.command import run as run
-from chainrule.verify.command import run_suites as run_suites
+
+if TYPE_CHECKING:
+    from chainrule.verify.command import Result
 
 __all__ = ["Report", "check", "run", "run_suites"]
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """The command `chainrule verify` with these arguments; its exit code."""
+    from chainrule.verify import command
+
+    return command.run(argv)
+
+
+def run_suites(names: Iterable[str] = (), report: Callable[[str], Any] | None = None) -> list[Result]:
+    """Run the suites of these names, by default all; `report` gets a line for every failed check as it happens."""
+    from chainrule.verify import command
+
+    return command.run_suites(names, report)

@@ -51,7 +51,7 @@ class _Checker:
     def __init__(self, f: Callable[..., Any], given: tuple[Any, ...], rtol: float | None, atol: float | None) -> None:
         self.f = f
         self.name = getattr(f, "__name__", type(f).__name__)
-        self.arguments = [raw(x) if is_tensor(x) else x for x in given]
+        self.arguments: list[Any] = [raw(x) if is_tensor(x) else x for x in given]
         arrays = {k: np.asarray(x) for k, x in enumerate(self.arguments) if not isinstance(x, (bool, int, str))}
         self.floating = [k for k, a in arrays.items() if a.dtype.kind == "f"]
         if not self.floating:

@@ -72,7 +72,7 @@ def basis(
 ) -> Iterator[tuple[int, Any, Arrays]]:
     """(argument, entry, direction) for every entry, or for `most` of each argument, drawn by `rng`."""
     for k, x in enumerate(xs):
-        entries = list(np.ndindex(x.shape))
+        entries: list[tuple[int, ...]] = list(np.ndindex(x.shape))
         if most is not None and rng is not None and len(entries) > most:
             entries = [entries[i] for i in rng.choice(len(entries), most, replace=False)]
         for entry in entries:

@@ -1,5 +1,7 @@
 """Suite: tensor gradients and broadcasting adjoints, entry by entry, against differences and the complex step."""
 
+# Tables of formulas: lambdas of any number of parameters leave a type checker nothing to infer.
+# pyright: basic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -1,5 +1,7 @@
 """Suite: training loops, pinned to closed forms and to the same loop written by hand in NumPy, backward pass included."""
 
+# Tables of formulas: lambdas of any number of parameters leave a type checker nothing to infer.
+# pyright: basic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -184,7 +186,8 @@ def _line() -> tuple[Any, Any]:
 def _momentum() -> tuple[Any, Any]:
     """Heavy ball on a quadratic: 20 steps of the engine's gradients beside the linear recurrence, iterated as a matrix."""
     h = np.array([[3.0, 0.5], [0.5, 1.0]])
-    w, v = cr.tensor(np.array([1.0, -2.0]), requires_grad=True), np.zeros(2)
+    w = cr.tensor(np.array([1.0, -2.0]), requires_grad=True)
+    v: Any = np.zeros(2)
     for _ in range(20):
         w.grad = None
         (0.5 * (w @ (h @ w))).backward()

@@ -93,7 +93,7 @@ def _push(node: Node, graph: bool) -> Push:
     """How this node pushes."""
     primitive = node[1]
     if not primitive.guardable:
-        return lambda given, _: primitive.push(node, given, graph)
+        return lambda given, _: None if all(t is None for t in given) else primitive.push(node, given, graph)
     return _PUSHES[primitive.family.push](node, residuals(node, graph), graph)
 
 
@@ -140,11 +140,11 @@ def _linear(node: Node, named: dict[str, Any], graph: bool) -> Push:
     call = primitive.call
 
     def push(given: list[Any], careful: bool) -> Any:
-        if len(given) > 1:
-            some = next((t for t in given if t is not None), None)
-            given = [_zeros(of, some, graph) if t is None else t for t, of in zip(given, types, strict=True)]
-        elif given[0] is None:
+        some = next((t for t in given if t is not None), None)
+        if some is None:
             return None
+        if len(given) > 1:
+            given = [_zeros(of, some, graph) if t is None else t for t, of in zip(given, types, strict=True)]
         out = call(given, *parameters) if primitive.variadic else call(*given, *parameters)
         return out if primitive.multiple else _fitted(out, node[5], node[6])
 
@@ -156,7 +156,7 @@ def _bilinear(node: Node, named: dict[str, Any], graph: bool) -> Push:
     primitive, parameters = node[1], node[4]
     if primitive.variadic or primitive.multiple or len(node[2]) != 2:
         return _transposed(node, named, graph)
-    x, y = (named[name] for name in primitive.inputs)
+    x, y = (named.get(name) for name in primitive.inputs)  # an input without a rule needs no partner
     call = primitive.call
 
     def push(given: list[Any], careful: bool) -> Any:

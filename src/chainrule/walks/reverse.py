@@ -113,7 +113,7 @@ def _step(node: Node, ct: Any, graph: bool, cts: dict[int, Any], live: set[int] 
         node[1].pull(node, parents, ct, graph, cts)
         return
     for parent, g in zip(parents, guarded(node, parents, ct, graph), strict=True):
-        if g is not None:
+        if parent is not None and g is not None:
             send_fitted(cts, parent, g)
 
 
@@ -133,19 +133,28 @@ def guarded(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool) ->
     k = 0).
     """
     primitive = node[1]
+    with np.errstate(invalid="ignore"):
+        out = pulled(node, parents, ct, graph)
+        if primitive.multiple or not primitive.keeps:  # without residuals nothing but ct can bring a NaN in
+            return out
+        silent = primitive.family.silent(raw(ct), dict(zip(primitive.parameters, node[4], strict=True)))
+        return [None if g is None else _mask(g, silent) for g in out]
+
+
+def pulled(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool) -> list[Any]:
+    """What the pullback gives, rule by rule."""
+    primitive = node[1]
     named = residuals(node, graph)
     out: list[Any] = []
-    with np.errstate(invalid="ignore"):
-        for index, parent in enumerate(parents):
-            position = 0 if primitive.variadic else index
-            rule, read = primitive.rules[position], primitive.reads[position]
-            if parent is None or rule is None:
-                out.append(None)
-                continue
-            g = rule(ct, **{name: index if name == "index" and primitive.variadic else named[name] for name in read})
-            if read and not primitive.multiple:
-                g = _mask(g, primitive.family.silent(raw(ct), dict(zip(primitive.parameters, node[4], strict=True))))
-            out.append(g)
+    for k, parent in enumerate(parents):
+        position = 0 if primitive.variadic else k
+        rule, read = primitive.rules[position], primitive.reads[position]
+        if parent is None or rule is None:
+            out.append(None)
+        else:
+            out.append(
+                rule(ct, **{name: k if name == "index" and primitive.variadic else named[name] for name in read})
+            )
     return out
 
 
@@ -193,7 +202,9 @@ def fit(g: Any, node: Node) -> Any:
 def _reshaped(total: Any, shape: Any, g: Any) -> Any:
     """The axes of length 1 put back that the sum took away."""
     if prod(total.shape) != prod(shape):
-        raise RuleError(explain("pullback", "a rule's result does not fit its input", given=g, expected=f"shape {shape}"))
+        raise RuleError(
+            explain("pullback", "a rule's result does not fit its input", given=g, expected=f"shape {shape}")
+        )
     return reshape_to(total, shape)
 
 
@@ -215,15 +226,20 @@ def verify_fingerprints(nodes: list[Node]) -> None:
     """Debug mode: refuse a graph in which a recorded array has changed."""
     for node in nodes:
         if len(node) > FINGERPRINT and fingerprints(node[3]) != node[FINGERPRINT]:
-            changed = [k for k, (a, b) in enumerate(zip(fingerprints(node[3]), node[FINGERPRINT], strict=True)) if a != b]
+            changed = [
+                k for k, (a, b) in enumerate(zip(fingerprints(node[3]), node[FINGERPRINT], strict=True)) if a != b
+            ]
             name, array = node[1].keeps[changed[0]], node[3][changed[0]]
             fault = "a recorded array was changed after the operation"
-            raise StaleGraphError(explain(node[1].name, fault, remedy="a copy before writing into `.data`", **{name: array}))
+            raise StaleGraphError(
+                explain(node[1].name, fault, remedy="a copy before writing into `.data`", **{name: array})
+            )
 
 
 def slope_of(y: Any, x: Any) -> Any:
     """The derivative of the tensor y by the tensor x of the same shape, entry by entry and raw; None where y does not
-    depend on x.  For y whose entries hang on their own entry of x only."""
+    depend on x.  For y whose entries hang on their own entry of x only.
+    """
     if y.node is None or x.node is None:
         return None
     try:
@@ -233,4 +249,4 @@ def slope_of(y: Any, x: Any) -> Any:
     return found[0][1] if found else None
 
 
-bind(slope_of=slope_of, fit=fit, send=send, guarded=guarded, send_fitted=send_fitted)
+bind(pulled=pulled, slope_of=slope_of, fit=fit, send=send, guarded=guarded, send_fitted=send_fitted)

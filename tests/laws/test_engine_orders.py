@@ -1,0 +1,81 @@
+"""Laws of higher order and of the transforms on the public face.
+
+No fixtures: the mutants call these functions as they stand.
+"""
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.errors import (
+    LostGraphError,
+)
+from tests.laws.written import leaf, same
+
+
+# ------------------------------------------------------------------------------------------------------- higher order
+def test_derivatives_of_derivatives():
+    f = lambda x: x**4 + cr.exp(2.0 * x)
+    for n, expected in ((1, 4 * 1.5**3), (2, 12 * 1.5**2), (3, 24 * 1.5), (4, 24.0)):
+        g = f
+        for _ in range(n):
+            g = cr.grad(g)
+        same(g(1.5), expected + 2.0**n * np.exp(3.0))
+
+
+def test_create_graph_gives_tensors_that_can_be_differentiated():
+    x = leaf([1.0, 2.0])
+    (x * x * x).sum().backward(create_graph=True)
+    assert isinstance(x.grad, cr.Tensor)
+    (second,) = cr.gradients(x.grad.sum(), [x])
+    same(second, [6.0, 12.0])
+    x.grad = None
+    (slope_of_x,) = cr.gradients((x * x).sum(), [x], create_graph=True)
+    (slope_of_x * slope_of_x).sum().backward()
+    same(x.grad, 8.0 * x.data)
+
+
+def test_nested_perturbations_are_kept_apart():
+    same(cr.grad(lambda x: x * cr.grad(lambda y: x + y)(1.0))(1.0), 1.0)
+    same(cr.grad(lambda x: cr.grad(lambda y: x * y * y)(x) * 1.0)(3.0), 12.0)
+    inner = lambda x: cr.jvp(lambda y: x * y, (2.0,), (1.0,))[1]
+    same(cr.jvp(lambda x: x * inner(x), (3.0,), (1.0,))[1], 6.0)
+
+
+def test_forward_adds_over_paths():
+    def f(x, y):
+        a = x * y
+        return (a * x + cr.sin(a) * y).sum()
+
+    x, y = np.array([0.3, -0.8]), np.array([1.1, 0.4])
+    tx, ty = np.array([0.5, 2.0]), np.array([-1.0, 0.3])
+    a, ta = x * y, tx * y + x * ty
+    expected = ta * x + a * tx + np.cos(a) * ta * y + np.sin(a) * ty
+    same(cr.jvp(f, (x, y), (tx, ty))[1], expected.sum())
+    _, linear = cr.linearize(f, x, y)
+    same(linear(tx, ty), expected.sum())
+    same(linear(2.0 * tx, np.zeros(2)), 2.0 * (tx * y * x + a * tx + np.cos(a) * tx * y * y).sum())
+
+
+def test_transforms_touch_no_grad():
+    w = leaf(2.0)
+    g = cr.grad(lambda x: w * x * x)(3.0)
+    assert isinstance(g, cr.Tensor)
+    same(g.data, 12.0)
+    g.backward()
+    same(w.grad, 6.0)
+    w.grad = None
+    cr.grad(lambda x: x * x)(3.0)
+    assert w.grad is None
+    same(cr.grad(lambda x: cr.tensor(3.0) * 1.0)(2.0), 0.0)
+    with pytest.raises(LostGraphError):
+        cr.grad(lambda x: 3.0)(2.0)
+    same(cr.grad(lambda x: cr.stop_gradient(x) * x)(2.0), 2.0)
+
+
+def test_checkpoint_gives_the_same():
+    def f(x):
+        return (cr.sin(x) * cr.exp(x)).sum()
+
+    x = np.array([0.3, -0.8])
+    same(cr.grad(lambda t: cr.checkpoint(f)(t))(x), cr.grad(f)(x))
