@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -30,7 +30,7 @@ class Reporter:
         self._task = self._bar.add_task("starting", total=sum(weights))
 
     @contextmanager
-    def open(self) -> Iterator[None]:
+    def open(self) -> Generator[None]:
         with self._bar:
             yield
 

@@ -6,6 +6,7 @@ import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -38,7 +39,7 @@ def scalar_passes(numbers: list[float]) -> tuple[Callable[[], Any], Callable[[An
 
     def forward() -> Value:
         total = Value(0.0)
-        for left, right in zip(inputs, inputs[1:], strict=False):
+        for left, right in pairwise(inputs):
             total = total + scalar_tanh(left * right)
         return total
 
@@ -91,7 +92,9 @@ def ratio(cost: Cost) -> Measurement:
         for size, value in zip(cost.sizes, cost.ratios(engine), strict=True):
             measured[f"{engine}_{size}"] = value
     worst = max(measured.values())
-    spans = [f"{engine} {min(cost.ratios(engine)):.2f} to {max(cost.ratios(engine)):.2f}" for engine in ("scalar", "tensor")]
+    spans = [
+        f"{engine} {min(cost.ratios(engine)):.2f} to {max(cost.ratios(engine)):.2f}" for engine in ("scalar", "tensor")
+    ]
     return Measurement(
         "A8",
         "backward pass over forward pass, 10 to 100,000 inputs",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from chainrule.draw import draw, graph_of
 from chainrule.draw.graphviz import find_dot
 from chainrule.scalar import MLP, Value
 from chainrule.walkthrough.measurement import Measurement
-from chainrule.walkthrough.moons import L2, OURS, problem
+from chainrule.walkthrough.moons import OURS, problem
 from chainrule.walkthrough.networks import tensor_loss, tensor_network
 from chainrule.walkthrough.value import worked_example
 
@@ -39,16 +40,20 @@ def neuron() -> tuple[Value, dict[str, Value]]:
 
 
 def drawings(folder: Path, seed: int) -> Drawn:
-    """Draw the worked example, a small perceptron, and a training step of the tensor engine into `folder`."""
+    """Draw the worked example, a small perceptron, and the hinge loss on the tensor engine into `folder`."""
     example, _ = worked_example()
     example.backward()
     perceptron, names = neuron()
     moons = problem(seed, OURS)
     layers = tensor_network(moons.weights)
-    step, _ = tensor_loss(layers, moons.inputs(moons.points), moons.signs, L2)
+    step, _ = tensor_loss(layers, moons.inputs(moons.points), moons.signs, 0.0)
     step.backward(retain_graph=True)
     tensors = {f"{kind}{k}": t for k, layer in enumerate(layers, 1) for kind, t in zip("Wb", layer, strict=True)}
-    subjects = {"worked_example": (example, {}), "perceptron": (perceptron, names), "tensor_step": (step, tensors)}
+    subjects: dict[str, tuple[Any, dict[str, Any]]] = {
+        "worked_example": (example, {}),
+        "perceptron": (perceptron, names),
+        "tensor_step": (step, tensors),
+    }
     graphs = {name: graph_of(result, names=known) for name, (result, known) in subjects.items()}
     files: list[Path] = []
     has_graphviz = find_dot() is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -40,7 +40,7 @@ class Interruption:
             raise Interrupted(self.code)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> Generator[None]:
         """A stretch that is finished before a signal takes effect."""
         self.check()
         self.is_held = True
@@ -52,7 +52,7 @@ class Interruption:
 
 
 @contextmanager
-def interruptible() -> Iterator[Interruption]:
+def interruptible() -> Generator[Interruption]:
     """Handle SIGINT and SIGTERM while open, and the former way again afterwards; in the main thread only."""
     interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import Self
 
 import chainrule
 
@@ -23,12 +24,17 @@ class Job:
         self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `stop`
         command = [sys.executable, "-P", "-m", module, *map(str, arguments)]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._complaints, text=True, env=_environment()
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            text=True,
+            env=_environment(),
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def __enter__(self) -> Job:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -64,7 +70,7 @@ class Job:
         if stream is not None:
             with stream:
                 for line in stream:
-                    self.lines.append(line)  # noqa: PERF402 - one at a time: others look at the list meanwhile
+                    self.lines.append(line)  # one at a time: others look at the list meanwhile
 
 
 def _environment() -> dict[str, str]:

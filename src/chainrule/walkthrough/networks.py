@@ -25,7 +25,9 @@ def scalar_network(weights: Weights) -> MLP:
     return model
 
 
-def scalar_loss(model: MLP, inputs: Sequence[Sequence[float]], signs: Sequence[float], l2: float) -> tuple[Value, list[Value]]:
+def scalar_loss(
+    model: MLP, inputs: Sequence[Sequence[float]], signs: Sequence[float], l2: float
+) -> tuple[Value, list[Value]]:
     """The loss, and the scores that it was made of."""
     scores = [model(row)[0] for row in inputs]
     loss = hinge_loss(scores, signs)
@@ -59,10 +61,10 @@ def tensor_update(layers: Layers, rate: float) -> None:
     """One step of gradient descent, which leaves no gradients behind."""
     with cr.no_grad():
         for parameter in (tensor for layer in layers for tensor in layer):
-            parameter -= rate * parameter.grad
+            parameter -= rate * parameter.grad  # noqa: PLW2901 - in place
             parameter.grad = None
 
 
 def accuracy(scores: Any, signs: Any) -> float:
-    """The share of scores on the right side."""
-    return float(np.mean((np.asarray(scores) > 0) == (np.asarray(signs) > 0)))
+    """The share of scores whose sign is the right one of -1 and 1."""
+    return int(np.sum(np.sign(scores) == signs)) / len(signs)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import chainrule as cr
-import chainrule.scalar as scalar
+from chainrule import scalar
 from chainrule.walkthrough.measurement import Measurement, significant
 
 Function = Callable[[Any, Any], Any]
@@ -27,7 +27,7 @@ def worked(engine: Any, x: Any) -> Any:
     return x[0] ** 2 * x[1] + engine.sin(x[0]) * x[1] ** 3
 
 
-def rosenbrock(engine: Any, x: Any) -> Any:  # noqa: ARG001 - made of operators alone
+def rosenbrock(engine: Any, x: Any) -> Any:
     """The curved valley in five variables."""
     return sum(100.0 * (x[i + 1] - x[i] ** 2) ** 2 + (1.0 - x[i]) ** 2 for i in range(4))
 
@@ -60,14 +60,16 @@ def scalar_hessian(f: Function, x: list[float]) -> Any:
 
 
 def tensor_hessian(f: Function, x: list[float]) -> Any:
-    return cr.hessian(lambda v: f(cr, v))(np.array(x))
+    of_vector: Callable[[Any], Any] = lambda v: f(cr, v)
+    return cr.hessian(of_vector)(np.array(x))
 
 
 def torch_hessian(f: Function, x: list[float]) -> Any:
     import torch
 
-    found = torch.autograd.functional.hessian(lambda v: f(torch, v), torch.tensor(x, dtype=torch.float64))
-    return found.numpy()  # pyright: ignore[reportAttributeAccessIssue]
+    engine: Any = torch
+    of_vector: Callable[[Any], Any] = lambda v: f(engine, v)
+    return engine.autograd.functional.hessian(of_vector, engine.tensor(x, dtype=engine.float64)).numpy()
 
 
 def formula_hessian(x: list[float]) -> Any:
@@ -84,7 +86,7 @@ def difference(found: Any, right: Any) -> float:
 
 def exact_orders(seed: int) -> Measurement:
     """A9: first and second derivative equal the formulas to the last bit; full Hessians to rounding."""
-    f: Callable[..., Any] = lambda x, y: worked(scalar, (x, y))
+    f: Callable[[Any, Any], Any] = lambda x, y: worked(scalar, (x, y))
     first_gap = second_gap = hessian_gap = 0.0
     places = points(2, 50, seed)
     for x, y in places:
@@ -128,7 +130,8 @@ def tensor_hessians(seed: int) -> Measurement:
     return Measurement(
         "B7",
         f"tensor engine: Hessians of {', '.join(FUNCTIONS)}",
-        f"{count} Hessians, largest relative difference from: {said}" + ("" if with_torch else "; PyTorch skipped: not installed"),
+        f"{count} Hessians, largest relative difference from: {said}"
+        + ("" if with_torch else "; PyTorch skipped: not installed"),
         "PyTorch's, to 1e-12",
         {"hessians": count, **{f"largest_difference_{name}": gap for name, gap in gaps.items()}},
         {"largest_difference_pytorch": TOLERANCE},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def measure(seed: int, quick: bool, advance: Callable[[float], None]) -> Workloa
     points, labels = two_arm_spiral(POINTS, generator=generator)
     signs = 2.0 * labels - 1.0
     weights: Weights = [
-        (generator.uniform(-1.0, 1.0, (after, before)), np.zeros(after)) for before, after in zip(SIZES, SIZES[1:], strict=False)
+        (generator.uniform(-1.0, 1.0, (after, before)), np.zeros(after)) for before, after in pairwise(SIZES)
     ]
     model, layers = scalar_network(weights), tensor_network(weights)
     rows, row_signs = points.tolist(), signs.tolist()

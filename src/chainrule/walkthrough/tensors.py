@@ -89,7 +89,14 @@ def products(seed: int) -> Measurement:
     """B3: dA = G Bᵀ and dB = Aᵀ G, for vectors, matrices and stacks, and a stack equals its matrices one by one."""
     generator = np.random.default_rng(seed)
     worst = 0.0
-    cases = [((4,), (4,)), ((4,), (4, 3)), ((2, 4), (4,)), ((2, 4), (4, 3)), ((5, 2, 4), (5, 4, 3)), ((5, 2, 4), (4, 3))]
+    cases = [
+        ((4,), (4,)),
+        ((4,), (4, 3)),
+        ((2, 4), (4,)),
+        ((2, 4), (4, 3)),
+        ((5, 2, 4), (5, 4, 3)),
+        ((5, 2, 4), (4, 3)),
+    ]
     for shape_a, shape_b in cases:
         a, b = generator.normal(size=shape_a), generator.normal(size=shape_b)
         g = generator.normal(size=(a @ b).shape)

@@ -31,7 +31,9 @@ def rows(results: list[Any]) -> list[Measurement]:
 
 def _oracle(results: list[Any], counts: dict[str, int]) -> Measurement:
     (result,) = [result for result in results if result.suite.name == ORACLE]
-    found = f"skipped: {result.skipped}" if result.skipped else f"{counts[ORACLE]} checks, {len(result.failures)} failed"
+    found = (
+        f"skipped: {result.skipped}" if result.skipped else f"{counts[ORACLE]} checks, {len(result.failures)} failed"
+    )
     return Measurement(
         "D1",
         "PyTorch as oracle: the same expression twice, every leaf gradient compared",
