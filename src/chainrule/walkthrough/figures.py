@@ -34,7 +34,7 @@ SMALLEST = 1e-17
 def boundary(folder: Path, moons: Moons) -> str:
     """The decision boundaries of both engines side by side."""
     x, y, _ = moons.problem.grid(COLUMNS)
-    with figure(folder, "moons_boundary", (7.2, 3.05)) as made:
+    with figure(folder, "moons_boundary", (7.2, 2.85)) as made:
         panels: Any = made.subplots(1, 2, sharex=True, sharey=True)
         for axes, title, run in (
             (panels[0], "scalar engine", moons.scalar),

@@ -8,7 +8,7 @@ from typing import Any
 
 from chainrule.draw import draw, graph_of
 from chainrule.draw.graphviz import find_dot
-from chainrule.scalar import MLP, Value
+from chainrule.scalar import Neuron, Value, relu
 from chainrule.walkthrough.measurement import Measurement
 from chainrule.walkthrough.moons import OURS, problem
 from chainrule.walkthrough.networks import tensor_loss, tensor_network
@@ -26,24 +26,20 @@ class Drawn:
 
 
 def neuron() -> tuple[Value, dict[str, Value]]:
-    """The loss of a perceptron with two neurons on one point, after its backward pass, and names for the picture."""
-    model = MLP(2, [2, 1], seed=1)
+    """The hinge loss of one linear neuron on one point of sign -1, before its backward pass; names for the picture."""
+    unit = Neuron(2, linear=True, seed=1)
     x = [Value(0.5), Value(-0.25)]
-    loss = (1.0 - model(x)[0]).relu()
-    loss.backward()
-    names = {"x1": x[0], "x2": x[1], "loss": loss}
-    for place, layer in enumerate(model.layers, 1):
-        for unit, node in enumerate(layer.neurons, 1):
-            suffix = f"{place}{unit}"
-            names |= {f"w{suffix}{k}": weight for k, weight in enumerate(node.weights, 1)} | {f"b{suffix}": node.bias}
+    loss = relu(1.0 + unit(x))
+    names = {"x1": x[0], "x2": x[1], "w1": unit.weights[0], "w2": unit.weights[1], "b": unit.bias, "loss": loss}
     return loss, names
 
 
 def drawings(folder: Path, seed: int) -> Drawn:
-    """Draw the worked example, a small perceptron, and the hinge loss on the tensor engine into `folder`."""
+    """Draw the worked example, a neuron, and the hinge loss on the tensor engine into `folder`."""
     example, _ = worked_example()
     example.backward()
-    perceptron, names = neuron()
+    hinge, names = neuron()
+    hinge.backward()
     moons = problem(seed, OURS)
     layers = tensor_network(moons.weights)
     step, _ = tensor_loss(layers, moons.inputs(moons.points), moons.signs, 0.0)
@@ -51,7 +47,7 @@ def drawings(folder: Path, seed: int) -> Drawn:
     tensors = {f"{kind}{k}": t for k, layer in enumerate(layers, 1) for kind, t in zip("Wb", layer, strict=True)}
     subjects: dict[str, tuple[Any, dict[str, Any]]] = {
         "worked_example": (example, {}),
-        "perceptron": (perceptron, names),
+        "neuron": (hinge, names),
         "tensor_step": (step, tensors),
     }
     graphs = {name: graph_of(result, names=known) for name, (result, known) in subjects.items()}
@@ -80,7 +76,7 @@ def written(drawn: Drawn) -> Measurement:
         "C7",
         "computational graphs drawn, DOT source beside each",
         f"{said}; {ways}",
-        "Graphviz where `dot` is, else the built-in layout",
+        "Graphviz where its dot is, else the built-in layout",
         {
             "graphviz": drawn.has_graphviz,
             **{f"{name}_boxes": count for name, count in drawn.boxes.items()},

@@ -26,11 +26,12 @@ class Fits:
     """(w, b) by each way, and how far away each engine was on the way: pairs of points seen and distance."""
 
     scalar: tuple[float, float]
-    scalar_in_order: tuple[float, float]
     tensor: tuple[float, float]
     closed_form: tuple[float, float]
     scalar_path: list[tuple[int, float]]
     tensor_path: list[tuple[int, float]]
+    scalar_in_order: tuple[float, float] | None
+    """Of one pass in the given order, if there was time for it."""
 
 
 def distance(fit: tuple[float, float]) -> float:
@@ -88,21 +89,23 @@ def closed_form(x: Any, y: Any) -> tuple[float, float]:
     return slope, y_mean - slope * x_mean
 
 
-def measure(seed: int, advance: Callable[[float], None]) -> Fits:
-    """All the fits."""
+def measure(seed: int, quick: bool, advance: Callable[[float], None]) -> Fits:
+    """All the fits; a quick run leaves out the one that is meant to fail."""
     x, y = line(POINTS)
     order = np.random.default_rng(seed).permutation(POINTS)
-    in_order, _ = fit_scalar(x.tolist(), y.tolist(), lambda done: advance(0.45 * done))
-    scalar, path = fit_scalar(x[order].tolist(), y[order].tolist(), lambda done: advance(0.45 + 0.45 * done))
+    scalar, path = fit_scalar(x[order].tolist(), y[order].tolist(), lambda done: advance(0.45 * done))
+    in_order = None if quick else fit_scalar(x.tolist(), y.tolist(), lambda done: advance(0.45 + 0.45 * done))[0]
     tensor, tensor_path = fit_tensor(x, y)
-    return Fits(scalar, in_order, tensor, closed_form(x, y), path, tensor_path)
+    return Fits(scalar, tensor, closed_form(x, y), path, tensor_path, in_order)
 
 
 def regression(fits: Fits) -> Measurement:
     """A7: both engines land on the closed form."""
     measured: dict[str, float] = {"points": POINTS, "tensor_steps": len(fits.tensor_path)}
-    for name in ("scalar", "tensor", "closed_form", "scalar_in_order"):
-        w, b = getattr(fits, name)
+    named = {"scalar": fits.scalar, "tensor": fits.tensor, "closed_form": fits.closed_form}
+    if fits.scalar_in_order is not None:
+        named["scalar_in_order"] = fits.scalar_in_order
+    for name, (w, b) in named.items():
         measured |= {f"{name}_w": w, f"{name}_b": b, f"{name}_distance": distance((w, b))}
     far = [measured[f"{name}_distance"] for name in ("scalar", "tensor", "closed_form")]
     return Measurement(
@@ -114,6 +117,8 @@ def regression(fits: Fits) -> Measurement:
         measured,
         {"w": REFERENCE[0], "b": REFERENCE[1], "tolerance": TOLERANCE},
         max(far) <= TOLERANCE,
-        note="In the given order one pass of the scalar engine ends "
-        f"{significant(distance(fits.scalar_in_order), 2)} away: neighbouring points pull the same way.",
+        note=""
+        if fits.scalar_in_order is None
+        else f"In the given order one pass of the scalar engine ends {significant(distance(fits.scalar_in_order), 2)} away: "
+        "neighbouring points pull the same way.",
     )

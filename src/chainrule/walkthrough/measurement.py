@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +40,19 @@ class Measurement:
         entry = {"what": self.what, "measured": self.measured, "reference": self.reference, "agrees": self.agrees}
         words = {"found": self.found, "expected": self.expected, "note": self.note}
         return {**entry, **words, "seconds": round(self.seconds, 3)}
+
+
+@contextmanager
+def collector_paused() -> Generator[None]:
+    """No garbage collection inside: graphs of Values have no cycles, and looking for some takes as long as making them."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def median_seconds(f: Callable[[], object], rounds: int, inner: int = 1) -> float:

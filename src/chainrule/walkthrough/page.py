@@ -31,10 +31,12 @@ p { margin: .5rem 0; }
 .about { font: 13px/1.5 system-ui, sans-serif; }
 figure { margin: 1.1rem 0; text-align: center; }
 img { max-width: 100%; height: auto; }
-img.graph { max-height: 36rem; width: auto; }
-table { border-collapse: collapse; width: 100%; font: 13.5px/1.4 system-ui, sans-serif; margin: .8rem 0; }
+.graphs { display: flex; justify-content: space-evenly; align-items: flex-start; gap: 1rem; }
+.graphs figure { flex: 0 1 auto; }
+table { border-collapse: collapse; width: 100%; table-layout: fixed; font: 13.5px/1.4 system-ui, sans-serif; margin: .8rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .6rem; border-bottom: 1px solid #ddd; overflow-wrap: anywhere; }
 th { border-bottom: 2px solid #999; }
+th:first-child { width: 2.2rem; } th:nth-child(2), th:nth-child(4) { width: 22%; } th:last-child { width: 3.6rem; }
 td:first-child { font-weight: 600; white-space: nowrap; }
 td:last-child { white-space: nowrap; font-weight: 600; }
 .yes { color: #00664c; } .no { color: #a33f00; } .skipped { color: #555; }
@@ -82,7 +84,9 @@ def _about(about: dict[str, Any]) -> str:
 
 
 def _section(number: int, section: Section, by_row: dict[str, Measurement]) -> str:
-    pictures = "\n".join(_picture(name, words) for name, words in section.pictures)
+    plots = "\n".join(_picture(name, words) for name, words in section.pictures if not name.startswith("graph_"))
+    graphs = "\n".join(_picture(name, words) for name, words in section.pictures if name.startswith("graph_"))
+    pictures = plots + (f'\n<div class="graphs">\n{graphs}\n</div>' if graphs else "")
     table = _table(by_row[row] for row in section.rows if row in by_row)
     return (
         f'<h2 id="s{number}">{number}. {escape(section.title)}</h2>\n<p>{escape(section.text)}</p>\n{pictures}\n{table}'
@@ -90,10 +94,8 @@ def _section(number: int, section: Section, by_row: dict[str, Measurement]) -> s
 
 
 def _picture(name: str, words: str) -> str:
-    kind = ' class="graph"' if name.startswith("graph_") else ""
-    return (
-        f'<figure><a href="figures/{name}.svg"><img{kind} src="figures/{name}.png" alt="{escape(words)}"></a></figure>'
-    )
+    picture = f'<img src="figures/{name}.png" alt="{escape(words)}">'
+    return f'<figure><a href="figures/{name}.svg">{picture}</a></figure>'
 
 
 def _table(rows: Iterable[Measurement]) -> str:

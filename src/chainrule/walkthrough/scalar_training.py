@@ -7,14 +7,15 @@ JSON, in which floats keep every bit.
 from __future__ import annotations
 
 import dataclasses
-import gc
 import json
 import signal
 import sys
 import time
 from collections.abc import Callable
 
+from chainrule.scalar import MLP, Value
 from chainrule.scalar.engine import reachable
+from chainrule.walkthrough.measurement import collector_paused
 from chainrule.walkthrough.moons import L2, OURS, Training, problem
 from chainrule.walkthrough.networks import accuracy, scalar_loss, scalar_network
 
@@ -27,23 +28,27 @@ def train(seed: int, steps: int, columns: int, after_step: Callable[[int], None]
     losses: list[float] = []
     accuracies: list[float] = []
     nodes = 0
-    gc.disable()  # graphs have no cycles, and the collector would look through 100,000 nodes again and again
     start = time.perf_counter()
-    for step in range(steps + 1):
-        loss, scores = scalar_loss(model, inputs, signs, L2)
-        losses.append(loss.data)
-        accuracies.append(accuracy([score.data for score in scores], signs))
-        nodes = nodes or len(reachable(loss))
-        after_step(step)
-        if step == steps:
-            break
-        model.zero_grad()
-        loss.backward()
-        for parameter in model.parameters():
-            parameter.data -= OURS.rate(step) * parameter.grad
+    with collector_paused():
+        for step in range(steps + 1):
+            loss, scores = scalar_loss(model, inputs, signs, L2)
+            losses.append(loss.data)
+            accuracies.append(accuracy([score.data for score in scores], signs))
+            nodes = nodes or len(reachable(loss))
+            after_step(step)
+            if step < steps:
+                descend(model, loss, OURS.rate(step))
     seconds = (time.perf_counter() - start) / (steps + 1)
     grid = moons.inputs(moons.grid(columns)[2]).tolist()
     return Training(losses, accuracies, [model(point)[0].data for point in grid], nodes, seconds)
+
+
+def descend(model: MLP, loss: Value, rate: float) -> None:
+    """One step of plain gradient descent."""
+    model.zero_grad()
+    loss.backward()
+    for parameter in model.parameters():
+        parameter.data -= rate * parameter.grad
 
 
 def main() -> None:

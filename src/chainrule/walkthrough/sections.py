@@ -37,17 +37,18 @@ def sections(graph: str) -> list[Section]:
             "A Tensor does for a whole array what a Value does for a number: one node, one rule, one gradient of the array's "
             "shape. From the same start both engines must therefore go the same way, and they do, loss by loss to the last "
             "digits. The boundaries that they learn lie on each other.",
-            [("moons_boundary", "The decision boundaries of scalar and tensor engine, which look the same"),
-             (f"graph_tensor_step_{graph}", "The graph of the loss of one training step on the tensor engine")],
+            [("moons_boundary", "The decision boundaries of scalar and tensor engine, which look the same")],
             ["B1"],
         ),
         Section(
             "Why arrays: the graph shrinks",
             "On the scalar engine each product of two numbers is an object in memory, and walking the graph is what takes the "
             "time. On arrays the graph has a node for each operation of the program, whatever the number of points, and the "
-            "numbers are NumPy's business. The step below is the same on both: its gradients are equal.",
+            "numbers are NumPy's business. Below: a step on two hundred points, the graph of a single neuron on one point, and that of a "
+            "whole network on a hundred.",
             [("spiral", "Nodes and milliseconds of one step on both engines"),
-             (f"graph_perceptron_{graph}", "The scalar graph of a perceptron with two neurons on a single point")],
+             (f"graph_neuron_{graph}", "The graph of Values of one neuron and its loss on one point"),
+             (f"graph_tensor_step_{graph}", "The graph of tensors of a network of three layers and its loss on 100 points")],
             ["B6", "C7"],
         ),
         Section(
@@ -86,7 +87,7 @@ def sections(graph: str) -> list[Section]:
             "How anybody can tell",
             "A loss that falls proves little: wrong gradients often point downhill too. So each derivative is compared with "
             "a number that the engine had no part in: differences, the complex step, a formula, NumPy, or PyTorch. These are the "
-            "counts; `chainrule verify` lists every check.",
+            "counts; the command chainrule verify lists every check.",
             [],
             ["D1", "D2", "D3"],
         ),

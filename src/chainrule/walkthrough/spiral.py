@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,10 +11,11 @@ import numpy as np
 import chainrule as cr
 from chainrule.core.graph import reach
 from chainrule.data import two_arm_spiral
+from chainrule.scalar import MLP
 from chainrule.scalar.engine import reachable
-from chainrule.walkthrough.measurement import Measurement, median_seconds, significant
+from chainrule.walkthrough.measurement import Measurement, collector_paused, median_seconds, significant
 from chainrule.walkthrough.moons import SIZES, Weights
-from chainrule.walkthrough.networks import scalar_loss, scalar_network, tensor_loss, tensor_network
+from chainrule.walkthrough.networks import Layers, scalar_loss, scalar_network, tensor_loss, tensor_network
 
 POINTS = 200
 REFERENCE = {"fewer_nodes": 5649.0, "times_faster": 5000.0}
@@ -53,23 +53,25 @@ def measure(seed: int, quick: bool, advance: Callable[[float], None]) -> Workloa
             matrix.grad = bias.grad = None
         tensor_loss(layers, inputs, wanted, 0.0)[0].backward()
 
-    scalar_step()
-    tensor_step()
-    ours = [p.grad for p in model.parameters()]
-    theirs = [np.concatenate([matrix.grad, bias.grad[:, None]], axis=1).ravel() for matrix, bias in layers]
-    difference = float(np.max(np.abs(np.array(ours) - np.concatenate(theirs))))
+    scalar, tensor = scalar_loss(model, rows, row_signs, 0.0)[0], tensor_loss(layers, inputs, wanted, 0.0)[0]
+    scalar_nodes, tensor_nodes = len(reachable(scalar)), len(reach([tensor.node]))
+    scalar.backward()
+    tensor.backward()
+    del scalar
+    difference = gradient_difference(model, layers)
     advance(0.2)
-    gc.collect()
-    gc.disable()  # as everywhere that the scalar engine is timed: its graphs have no cycles to look for
-    try:
+    with collector_paused():
         scalar_seconds = median_seconds(scalar_step, 3 if quick else 9)
         advance(0.8)
         tensor_seconds = median_seconds(tensor_step, 15, 50)
-    finally:
-        gc.enable()
-    scalar_nodes = len(reachable(scalar_loss(model, rows, row_signs, 0.0)[0]))
-    tensor_nodes = len(reach([tensor_loss(layers, inputs, wanted, 0.0)[0].node]))
     return Workload(scalar_nodes, tensor_nodes, scalar_seconds, tensor_seconds, difference)
+
+
+def gradient_difference(model: MLP, layers: Layers) -> float:
+    """The largest difference between the gradients that both engines hold."""
+    ours = [parameter.grad for parameter in model.parameters()]
+    theirs = [np.concatenate([matrix.grad, bias.grad[:, None]], axis=1).ravel() for matrix, bias in layers]
+    return float(np.max(np.abs(np.array(ours) - np.concatenate(theirs))))
 
 
 def comparison(work: Workload) -> Measurement:
@@ -91,7 +93,7 @@ def comparison(work: Workload) -> Measurement:
             "largest_gradient_difference": work.gradient_difference,
         },
         REFERENCE,
-        work.gradient_difference < 1e-12 and fewer >= 1000 and faster >= 100,
-        note="Nodes are counted by walking the graphs of both losses, leaves included. The ratio of times says how fast "
-        "the scalar engine is as much as how fast the tensor engine is.",
+        work.gradient_difference < 1e-12 and fewer >= REFERENCE["fewer_nodes"],
+        note="Nodes are counted by walking the graphs of both losses, leaves included. The ratio of times is not judged: a "
+        "faster scalar engine makes it smaller.",
     )

@@ -50,7 +50,7 @@ def _suites(results: list[Any], counts: dict[str, int], failed: int) -> Measurem
     enough = all(result.skipped or counts[result.suite.name] >= result.suite.reference for result in results)
     return Measurement(
         "D2",
-        "the suites of `chainrule verify`",
+        "the suites of the command chainrule verify",
         f"{total:,} checks ({', '.join(f'{name} {count}' for name, count in counts.items())}), {failed} failed",
         f"{reference} checks: " + ", ".join(f"{result.suite.name} {result.suite.reference}" for result in results),
         {"checks": total, "failed": failed, **{f"{name}_checks": count for name, count in counts.items()}},
@@ -64,7 +64,7 @@ def _independence(counts: dict[str, int], failed: int) -> Measurement:
         "D3",
         "what every check compares with",
         f"{sum(counts.values()):,} numbers made without the engine: differences, complex step, closed forms, NumPy, PyTorch",
-        "something independent of the engine, never `the loss went down`",
+        "something independent of the engine, never “the loss went down”",
         {"checks": sum(counts.values()), "failed": failed},
         {"failed": 0},
         not failed,
