@@ -1,79 +1,304 @@
 """Automatic differentiation for NumPy people, from first principles."""
 
-from chainrule import errors as errors
-from chainrule import verify as verify
-from chainrule.creation import arange as arange
-from chainrule.creation import asarray as asarray
-from chainrule.creation import empty as empty
-from chainrule.creation import empty_like as empty_like
-from chainrule.creation import eye as eye
-from chainrule.creation import full as full
-from chainrule.creation import full_like as full_like
-from chainrule.creation import linspace as linspace
-from chainrule.creation import ones as ones
-from chainrule.creation import ones_like as ones_like
-from chainrule.creation import set_default_dtype as set_default_dtype
-from chainrule.creation import tensor as tensor
-from chainrule.creation import zeros as zeros
-from chainrule.creation import zeros_like as zeros_like
-from chainrule.modes import debug as debug
-from chainrule.modes import no_grad as no_grad
-from chainrule.ops.arranging import broadcast_arrays as broadcast_arrays
-from chainrule.ops.arranging import diag as diag
-from chainrule.ops.arranging import diagonal as diagonal
-from chainrule.ops.arranging import flip as flip
-from chainrule.ops.arranging import meshgrid as meshgrid
-from chainrule.ops.arranging import moveaxis as moveaxis
-from chainrule.ops.arranging import repeat as repeat
-from chainrule.ops.arranging import roll as roll
-from chainrule.ops.arranging import swapaxes as swapaxes
-from chainrule.ops.arranging import tile as tile
-from chainrule.ops.arranging import tril as tril
-from chainrule.ops.arranging import triu as triu
-from chainrule.ops.elementwise import *  # noqa: F403
-from chainrule.ops.joining import concat as concat
-from chainrule.ops.joining import pad as pad
-from chainrule.ops.joining import split as split
-from chainrule.ops.joining import stack as stack
-from chainrule.ops.joining import unstack as unstack
-from chainrule.ops.normalised import log_softmax as log_softmax
-from chainrule.ops.normalised import logsumexp as logsumexp
-from chainrule.ops.normalised import softmax as softmax
-from chainrule.ops.norms import std as std
-from chainrule.ops.norms import var as var
-from chainrule.ops.reductions import all as all
-from chainrule.ops.reductions import any as any
-from chainrule.ops.reductions import argmax as argmax
-from chainrule.ops.reductions import argmin as argmin
-from chainrule.ops.reductions import count_nonzero as count_nonzero
-from chainrule.ops.reductions import max as max
-from chainrule.ops.reductions import mean as mean
-from chainrule.ops.reductions import min as min
-from chainrule.ops.reductions import prod as prod
-from chainrule.ops.reductions import sum as sum
-from chainrule.ops.scans import argsort as argsort
-from chainrule.ops.scans import cumulative_prod as cumulative_prod
-from chainrule.ops.scans import cumulative_sum as cumulative_sum
-from chainrule.ops.scans import sort as sort
-from chainrule.ops.views import astype as astype
-from chainrule.ops.views import broadcast_to as broadcast_to
-from chainrule.ops.views import expand_dims as expand_dims
-from chainrule.ops.views import matrix_transpose as matrix_transpose
-from chainrule.ops.views import permute_dims as permute_dims
-from chainrule.ops.views import reshape as reshape
-from chainrule.ops.views import squeeze as squeeze
-from chainrule.tensor import Tensor as Tensor
-from chainrule.tensor import gradients as gradients
-from chainrule.transforms import checkpoint as checkpoint
-from chainrule.transforms import grad as grad
-from chainrule.transforms import hessian as hessian
-from chainrule.transforms import hvp as hvp
-from chainrule.transforms import jacobian as jacobian
-from chainrule.transforms import jvp as jvp
-from chainrule.transforms import linearize as linearize
-from chainrule.transforms import operation as operation
-from chainrule.transforms import stop_gradient as stop_gradient
-from chainrule.transforms import value_and_grad as value_and_grad
-from chainrule.transforms import vjp as vjp
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from chainrule import errors, linalg
+from chainrule.core.primitive import primitive
+from chainrule.creation import (
+    arange,
+    asarray,
+    empty,
+    empty_like,
+    eye,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    set_default_dtype,
+    tensor,
+    zeros,
+    zeros_like,
+)
+from chainrule.modes import debug, no_grad
+from chainrule.ops.arranging import (
+    broadcast_arrays,
+    diag,
+    diagonal,
+    flip,
+    meshgrid,
+    moveaxis,
+    repeat,
+    roll,
+    swapaxes,
+    tile,
+    tril,
+    triu,
+)
+from chainrule.ops.einsum import einsum
+from chainrule.ops.elementwise import (
+    abs,
+    acos,
+    acosh,
+    add,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    bitwise_and,
+    bitwise_invert,
+    bitwise_or,
+    bitwise_xor,
+    ceil,
+    clip,
+    copysign,
+    cos,
+    cosh,
+    divide,
+    equal,
+    exp,
+    exp2,
+    expm1,
+    floor,
+    floor_divide,
+    greater,
+    greater_equal,
+    hypot,
+    isfinite,
+    isinf,
+    isnan,
+    less,
+    less_equal,
+    log,
+    log1p,
+    log2,
+    log10,
+    log_sigmoid,
+    logaddexp,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    not_equal,
+    positive,
+    pow,
+    reciprocal,
+    relu,
+    remainder,
+    round,
+    sigmoid,
+    sign,
+    signbit,
+    sin,
+    sinc,
+    sinh,
+    softplus,
+    sqrt,
+    square,
+    subtract,
+    tan,
+    tanh,
+    trunc,
+    where,
+)
+from chainrule.ops.indexing import scatter_add
+from chainrule.ops.joining import concat, pad, split, stack, unstack
+from chainrule.ops.linalg import kron, matmul, outer, tensordot, trace, vecdot
+from chainrule.ops.normalised import log_softmax, logsumexp, softmax
+from chainrule.ops.norms import std, var
+from chainrule.ops.reductions import all, any, argmax, argmin, count_nonzero, max, mean, min, prod, sum
+from chainrule.ops.scans import argsort, cumulative_prod, cumulative_sum, sort
+from chainrule.ops.take import nonzero, searchsorted, take, take_along_axis
+from chainrule.ops.views import astype, broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape, squeeze
+from chainrule.tensor import Tensor, gradients
+from chainrule.transforms import (
+    checkpoint,
+    grad,
+    hessian,
+    hvp,
+    jacobian,
+    jvp,
+    linearize,
+    operation,
+    stop_gradient,
+    value_and_grad,
+    vjp,
+)
+
+if TYPE_CHECKING:
+    from chainrule import draw, scalar, verify
 
 __version__ = "0.1.0"
+__all__ = [
+    "Tensor",
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "all",
+    "any",
+    "arange",
+    "argmax",
+    "argmin",
+    "argsort",
+    "asarray",
+    "asin",
+    "asinh",
+    "astype",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_or",
+    "bitwise_xor",
+    "broadcast_arrays",
+    "broadcast_to",
+    "ceil",
+    "checkpoint",
+    "clip",
+    "concat",
+    "copysign",
+    "cos",
+    "cosh",
+    "count_nonzero",
+    "cumulative_prod",
+    "cumulative_sum",
+    "debug",
+    "diag",
+    "diagonal",
+    "divide",
+    "draw",
+    "einsum",
+    "empty",
+    "empty_like",
+    "equal",
+    "errors",
+    "exp",
+    "exp2",
+    "expand_dims",
+    "expm1",
+    "eye",
+    "flip",
+    "floor",
+    "floor_divide",
+    "full",
+    "full_like",
+    "grad",
+    "gradients",
+    "greater",
+    "greater_equal",
+    "hessian",
+    "hvp",
+    "hypot",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "jacobian",
+    "jvp",
+    "kron",
+    "less",
+    "less_equal",
+    "linalg",
+    "linearize",
+    "linspace",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "log_sigmoid",
+    "log_softmax",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logsumexp",
+    "matmul",
+    "matrix_transpose",
+    "max",
+    "maximum",
+    "mean",
+    "meshgrid",
+    "min",
+    "minimum",
+    "moveaxis",
+    "multiply",
+    "negative",
+    "no_grad",
+    "nonzero",
+    "not_equal",
+    "ones",
+    "ones_like",
+    "operation",
+    "outer",
+    "pad",
+    "permute_dims",
+    "positive",
+    "pow",
+    "primitive",
+    "prod",
+    "reciprocal",
+    "relu",
+    "remainder",
+    "repeat",
+    "reshape",
+    "roll",
+    "round",
+    "scalar",
+    "scatter_add",
+    "searchsorted",
+    "set_default_dtype",
+    "sigmoid",
+    "sign",
+    "signbit",
+    "sin",
+    "sinc",
+    "sinh",
+    "softmax",
+    "softplus",
+    "sort",
+    "split",
+    "sqrt",
+    "square",
+    "squeeze",
+    "stack",
+    "std",
+    "stop_gradient",
+    "subtract",
+    "sum",
+    "swapaxes",
+    "take",
+    "take_along_axis",
+    "tan",
+    "tanh",
+    "tensor",
+    "tensordot",
+    "tile",
+    "trace",
+    "tril",
+    "triu",
+    "trunc",
+    "unstack",
+    "value_and_grad",
+    "var",
+    "vecdot",
+    "verify",
+    "vjp",
+    "where",
+    "zeros",
+    "zeros_like",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The modules that are read when they are first asked for: a plain `import chainrule` stays within its 30 ms."""
+    if name in ("draw", "scalar", "verify"):
+        return import_module(f"chainrule.{name}")
+    raise AttributeError(f"module 'chainrule' has no attribute {name!r}")

@@ -14,27 +14,50 @@ from typing import Any
 
 import numpy as np
 
+from chainrule import modes
 from chainrule.backends.abstract import Abstract
 from chainrule.core.calls import is_tensor, raw
 from chainrule.core.primitive import PRIMITIVES
-from chainrule.errors import DTypeError, explain
+from chainrule.errors import DTypeError, TraceError, explain
 from chainrule.operators import Operators
-from chainrule.ops import arranging, elementwise, indexing, joining, linalg, normalised, norms, reductions, scans, views
+from chainrule.ops import (
+    arranging,
+    einsum,
+    elementwise,
+    indexing,
+    joining,
+    linalg,
+    normalised,
+    norms,
+    reductions,
+    scans,
+    take,
+    views,
+)  # fmt: skip
+from chainrule.ops.arguments import as_operand
 
-try:  # being built
-    from chainrule.ops import einsum
-except ImportError:
-    einsum = elementwise
-
-_MODULES = (elementwise, reductions, normalised, norms, scans, joining, arranging, views, indexing, linalg, einsum)
+_MODULES = (
+    elementwise,
+    reductions,
+    normalised,
+    norms,
+    scans,
+    joining,
+    arranging,
+    views,
+    indexing,
+    take,
+    linalg,
+    einsum,
+)
 _SPELLINGS = {  # NumPy's name -> ours
-    "concatenate": "concat", "transpose": "permute_dims", "amax": "max", "amin": "min", "cumsum": "cumulative_sum",
-    "cumprod": "cumulative_prod", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",
+    "concatenate": "concat", "amax": "max", "amin": "min",
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",
     "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "power": "pow", "absolute": "abs", "fabs": "abs",
     "true_divide": "divide", "rint": "round", "invert": "bitwise_invert", "logaddexp": "logaddexp", "mod": "remainder",
-    "array_split": "split", "linalg.norm": "vector_norm", "linalg.vector_norm": "vector_norm",
+    "array_split": "split", "linalg.vector_norm": "vector_norm",
     "linalg.matmul": "matmul", "linalg.outer": "outer", "linalg.tensordot": "tensordot", "linalg.vecdot": "vecdot",
-    "linalg.matrix_transpose": "matrix_transpose", "linalg.trace": "trace", "linalg.diagonal": "diagonal",
+    "linalg.matrix_transpose": "matrix_transpose",
 }  # fmt: skip
 _PARAMETERS = {
     "ddof": "correction",
@@ -53,6 +76,53 @@ _VALUES = (
     np.array_repr, np.array_str, np.array2string, np.may_share_memory, np.shares_memory, np.can_cast, np.min_scalar_type,
     np.common_type,
 )  # fmt: skip
+
+
+# ---------------------------------------------------------------- NumPy's functions that differ from ours by more than names
+def _transpose(a: Any, axes: Any = None) -> Any:
+    return views.permute_dims(a, tuple(range(len(a.shape)))[::-1] if axes is None else axes)
+
+
+def _ravel(a: Any) -> Any:
+    return views.reshape(a, (-1,))
+
+
+def _dot(a: Any, b: Any) -> Any:
+    a, b = as_operand(a), as_operand(b)
+    if len(a.shape) > 1 and len(b.shape) > 2:
+        raise DTypeError(explain("np.dot", "of stacks of matrices", a=a, b=b, remedy="np.matmul or np.tensordot"))
+    return linalg.matmul(a, b) if a.shape and b.shape else elementwise.multiply(a, b)
+
+
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    x = as_operand(x)
+    count = len(x.shape) if axis is None else len(axis) if isinstance(axis, (tuple, list)) else 1  # pyright: ignore[reportUnknownArgumentType]
+    if ord not in (None, "fro") and count != 1:
+        fault = f"the norm of order {ord!r} of a matrix has no derivative rule in chainrule"
+        raise DTypeError(explain("np.linalg.norm", fault, x=x, remedy="ord=None, which is Frobenius' norm"))
+    return norms.vector_norm(x, axis=axis, keepdims=keepdims, ord=2.0 if ord in (None, "fro") else ord)
+
+
+def _diagonal(x: Any, offset: int = 0) -> Any:
+    return arranging.diagonal(x, offset=offset, axis1=-2, axis2=-1)
+
+
+def _trace(x: Any, offset: int = 0) -> Any:
+    return reductions.sum(_diagonal(x, offset), axis=-1)
+
+
+def _cumsum(a: Any, axis: int | None = None) -> Any:
+    return scans.cumulative_sum(_ravel(a) if axis is None else a, axis=axis)
+
+
+def _cumprod(a: Any, axis: int | None = None) -> Any:
+    return scans.cumulative_prod(_ravel(a) if axis is None else a, axis=axis)
+
+
+_OWN = {
+    np.transpose: _transpose, np.ravel: _ravel, np.dot: _dot, np.cumsum: _cumsum, np.cumprod: _cumprod,
+    np.linalg.norm: _norm, np.linalg.diagonal: _diagonal, np.linalg.trace: _trace,
+}  # fmt: skip
 
 
 def _ours(name: str) -> Callable[..., Any] | None:
@@ -88,20 +158,29 @@ def _table() -> dict[Any, Callable[..., Any]]:
         ours = _ours(name)
         if function is not None and ours is not None:
             table[function] = ours
-    return table
+    return {**table, **_OWN}
 
 
 def _refuse(name: str) -> DTypeError:
     from difflib import get_close_matches  # a millisecond of import that only an error needs
 
-    known = sorted(f"np.{f.__name__}" for f in _table())
-    near = get_close_matches(f"np.{name}", known, n=1, cutoff=0.0)
-    remedy = f"{near[0]}, or x.detach() to give up the gradient"
-    return DTypeError(explain(f"np.{name}", "has no derivative rule in chainrule", remedy=remedy))
+    known = {f.__name__: _full_name(f) for f in sorted(_table(), key=_full_name, reverse=True)}
+    near = get_close_matches(name.rsplit(".", 1)[-1], known, n=1, cutoff=0.0)
+    remedy = f"{known[near[0]]}, or x.detach() to give up the gradient"
+    return DTypeError(explain(name, "has no derivative rule in chainrule", remedy=remedy))
+
+
+def _full_name(function: Any) -> str:
+    """A function of NumPy as its user wrote it: `np.linalg.svd`."""
+    home = getattr(function, "__module__", None) or "numpy"
+    return f"{home.replace('numpy', 'np', 1)}.{function.__name__}"
 
 
 def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
     """What NumPy calls when a ufunc meets a tensor or an abstract array."""
+    if not modes.unusual and isinstance(self, Abstract):
+        fault = "an abstract array is left over from a trace that is closed"
+        raise TraceError(explain(f"np.{ufunc.__name__}", fault, x=self, remedy="what the traced function returns"))
     outs = keywords.pop("out", None)
     if outs is not None and any(out is not None for out in outs):
         fault = "a plain array cannot take the value of a tensor and keep its graph"
@@ -120,7 +199,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **keywords: An
         raise DTypeError(
             explain(name, f"the argument {next(iter(keywords))!r} has no meaning for tensors", remedy=remedy)
         )
-    raise _refuse(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
+    raise _refuse(f"np.{ufunc.__name__}" if method == "__call__" else f"np.{ufunc.__name__}.{method}")
 
 
 def array_function(self: Any, function: Any, types: Any, args: Any, keywords: Any) -> Any:
@@ -129,8 +208,9 @@ def array_function(self: Any, function: Any, types: Any, args: Any, keywords: An
         return function(*[_values(a) for a in args], **{k: _values(v) for k, v in keywords.items()})
     ours = _table().get(function) or _creation(function)
     if ours is None:
-        raise _refuse(function.__name__)
-    return ours(*_matched(function, ours, args, keywords)[0], **_matched(function, ours, args, keywords)[1])
+        raise _refuse(_full_name(function))
+    positional, named = _matched(function, ours, args, keywords)
+    return ours(*positional, **named)
 
 
 def _values(value: Any) -> Any:
@@ -153,8 +233,6 @@ def _matched(function: Any, ours: Any, args: Any, keywords: Any) -> tuple[list[A
         bound = theirs.bind(*args, **keywords)
     except (TypeError, ValueError):
         return list(args), dict(keywords)
-    signature = getattr(ours, "primitive", None)
-    names = list(inspect.signature(ours).parameters.values()) if signature is None else None
     positional: list[Any] = []
     named: dict[str, Any] = {}
     for k, (name, value) in enumerate(bound.arguments.items()):
@@ -167,15 +245,25 @@ def _matched(function: Any, ours: Any, args: Any, keywords: Any) -> tuple[list[A
             positional.append(value)
         elif value is not parameter.default:
             named[_PARAMETERS.get(name, name)] = value
-    if names is not None:
-        known = {p.name for p in names}
-        for name in named:
-            if name not in known:
-                fault = f"the argument {name!r} has no meaning for tensors"
-                raise DTypeError(
-                    explain(f"np.{function.__name__}", fault, remedy=f"cr.{getattr(ours, '__name__', '')}")
-                )
-    return positional, named
+    signature = _signature(ours)
+    odd = next((name for name in named if name not in signature.parameters), None)
+    try:
+        found = signature.bind(*positional, **named)
+    except TypeError as error:
+        fault = f"{error}, as called on tensors" if odd is None else f"the argument {odd!r} has no meaning for tensors"
+        remedy = f"cr.{ours.__name__.lstrip('_')}"
+        raise DTypeError(explain(_full_name(function), fault, remedy=remedy)) from None
+    return list(found.args), found.kwargs
+
+
+@cache
+def _signature(ours: Any) -> inspect.Signature:
+    """What one of our functions takes; the generated call of a record does not say by itself."""
+    record = getattr(ours, "primitive", None)
+    if record is None:
+        return inspect.signature(ours)
+    names = record.inputs + record.parameters
+    return inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names])
 
 
 def equip_abstract_arrays() -> None:

@@ -13,15 +13,15 @@ import numpy as np
 
 from chainrule import modes
 from chainrule.backends.abstract import Abstract
-from chainrule.backends.registry import is_foreign, is_number, is_numpy
-from chainrule.core.calls import is_tensor, lift, raw, weak, wrap
-from chainrule.core.graph import before_write, leaf_node, own_copy, share
+from chainrule.backends.registry import common_namespace, dtype_in, is_foreign, is_number, is_numpy, namespace_of
+from chainrule.core.calls import is_tensor, raw, uneven, weak, wrap
+from chainrule.core.graph import before_write, leaf_node, own_copy, share, take_back
 from chainrule.core.template import bind
-from chainrule.errors import ArgumentError, DTypeError, GraphError, LostGraphError, ShapeError, explain
+from chainrule.errors import ArgumentError, DTypeError, GraphError, LostGraphError, ShapeError, dtype_name, explain
 from chainrule.interop import array_function, array_ufunc
 from chainrule.operators import Operators
-from chainrule.ops import indexing, joining
-from chainrule.ops.arguments import real_dtype
+from chainrule.ops import indexing, joining, views
+from chainrule.ops.arguments import lifted, real_dtype
 from chainrule.ops.creation import full_like
 from chainrule.types import Array, Shape
 from chainrule.walks.reverse import reverse
@@ -90,11 +90,12 @@ class Tensor(Operators):
         if not wanted:
             self.node = None
         elif self.node is None:
-            if getattr(self.dtype, "kind", "f") != "f":
+            if dtype_name(self.dtype)[0] != "f":
                 raise DTypeError(
                     explain("requires_grad", "only floating numbers have gradients", x=self, remedy="2.0 for 2")
                 )
-            if getattr(self, "shared", False):  # a leaf is written where it stands, so its memory is its own
+            # A leaf is written where it stands, so its memory is its own, and an array.
+            if getattr(self, "shared", False) or is_number(self.data):
                 self.data = own_copy(self.data)
                 self.shared = False
             self.node = leaf_node(self)
@@ -121,10 +122,10 @@ class Tensor(Operators):
         if self.node is None:
             fault = "the tensor has no graph: nothing that it was computed from wants a gradient"
             raise LostGraphError(explain("backward", fault, x=self, remedy="cr.tensor(..., requires_grad=True)"))
-        ct = _cotangent(self, cotangent)
-        owned = {id(ct)}
+        ct = _cotangent(self, cotangent, create_graph)
+        owned = {id(ct.data if create_graph else ct)}
         free = not (create_graph if retain_graph is None else retain_graph)
-        for node, g in reverse([(self.node, wrap(ct, None) if create_graph else ct)], create_graph, None, free):
+        for node, g in reverse([(self.node, ct)], create_graph, None, free):
             leaf = node[3].tensor()
             if leaf is not None and leaf.node is node:
                 total = g if leaf.grad is None else leaf.grad + g
@@ -214,7 +215,8 @@ class Tensor(Operators):
         return made
 
     def __reduce__(self) -> Any:
-        return _rebuilt, (type(self), np.asarray(self.data), self.requires_grad and self.is_leaf, _copied(self.grad))
+        data = self.data if is_foreign(self.data) else np.asarray(self.data)
+        return _rebuilt, (type(self), data, self.requires_grad and self.is_leaf, _copied(self.grad))
 
     # ------------------------------------------------------------ NumPy's protocols
     __array_ufunc__ = array_ufunc
@@ -226,48 +228,53 @@ class Tensor(Operators):
     # ------------------------------------------------------------ in place
     def __setitem__(self, index: Any, value: Any) -> None:
         if self._is_rebound("[...] =", value):
-            self._rebind(indexing.setitem(self, value, index))
+            self._rebind(indexing.setitem(self, value, index), "[...] =")
         else:
-            before_write(self)
-            indexing.assign(self.data, raw(value), index)
+            before = before_write(self)
+            try:
+                indexing.assign(self.data, raw(value), index)
+            except Exception:
+                take_back(self, before)
+                raise
 
     def __iadd__(self, other: Any) -> Self:
-        return self._update("+=", other, self.__add__, "iadd")
+        return self._update("+=", other, "__add__", "iadd")
 
     def __isub__(self, other: Any) -> Self:
-        return self._update("-=", other, self.__sub__, "isub")
+        return self._update("-=", other, "__sub__", "isub")
 
     def __imul__(self, other: Any) -> Self:
-        return self._update("*=", other, self.__mul__, "imul")
+        return self._update("*=", other, "__mul__", "imul")
 
     def __itruediv__(self, other: Any) -> Self:
-        return self._update("/=", other, self.__truediv__, "itruediv")
+        return self._update("/=", other, "__truediv__", "itruediv")
 
     def __ipow__(self, other: Any) -> Self:
-        return self._update("**=", other, self.__pow__, "ipow")
+        return self._update("**=", other, "__pow__", "ipow")
 
     def __imatmul__(self, other: Any) -> Self:
-        return self._update("@=", other, self.__matmul__, "imatmul")
+        return self._update("@=", other, "__matmul__", "imatmul")
 
     def __ifloordiv__(self, other: Any) -> Self:
-        return self._update("//=", other, self.__floordiv__, "ifloordiv")
+        return self._update("//=", other, "__floordiv__", "ifloordiv")
 
     def __imod__(self, other: Any) -> Self:
-        return self._update("%=", other, self.__mod__, "imod")
+        return self._update("%=", other, "__mod__", "imod")
 
-    def _update(self, sign: str, other: Any, operation: Any, write: str) -> Self:
+    def _update(self, sign: str, other: Any, operation: str, write: str) -> Self:
         """`self += other`: a new value under the old name while recording, otherwise a write into own memory."""
         if self._is_rebound(sign, other):
-            self._rebind(operation(other), sign)
+            self._rebind(getattr(self, operation)(other), sign)
             return self
-        before_write(self)
+        before = before_write(self)
         try:
             self.data = _WRITES[write](self.data, other.data if isinstance(other, Tensor) else other)
         except (TypeError, ValueError) as error:
-            kind = DTypeError if isinstance(error, TypeError) else ShapeError
-            raise kind(
-                explain(sign, str(error), x=self, y=other, remedy="x = x + y, which makes a new tensor")
-            ) from None
+            take_back(self, before)
+            fits = isinstance(error, TypeError)  # then NumPy says which dtype does not
+            fault = str(error) if fits else "the result does not have the shape of the tensor"
+            remedy = f"x = x {sign[:-1]} y, which makes a new tensor"
+            raise (DTypeError if fits else ShapeError)(explain(sign, fault, x=self, y=other, remedy=remedy)) from None
         return self
 
     def _is_rebound(self, sign: str, other: Any) -> bool:
@@ -285,25 +292,32 @@ class Tensor(Operators):
 
     def _rebind(self, result: Self, sign: str = "") -> None:
         if result.shape != self.shape:
-            raise ShapeError(explain(sign, f"the result f{list(result.shape)} does not fit into the tensor", x=self))
+            fault = "the result does not have the shape of the tensor"
+            raise ShapeError(explain(sign, fault, x=self, result=result, remedy="x = ..., which makes a new tensor"))
         if result.dtype != self.dtype:
             if not np.can_cast(result.dtype, self.dtype, "same_kind"):
-                raise DTypeError(explain(sign, f"{result.dtype} does not fit into the tensor", x=self))
+                fault = "the result does not fit into the dtype of the tensor"
+                raise DTypeError(
+                    explain(sign, fault, x=self, result=result, remedy="x = ..., which makes a new tensor")
+                )
             result = result.astype(self.dtype)
         self.data, self.node, self.shared = result.data, result.node, getattr(result, "shared", False)
 
 
 def _fresh(data: Any, dtype: Any) -> Array:
     """A new array of what a user gave."""
-    wanted = None if dtype is None else real_dtype("tensor", dtype)
     if is_tensor(data):
-        data = data.numpy()
-    if isinstance(data, Abstract) or is_foreign(data):
+        data = data.data if data.node is None else data.numpy()
+    if isinstance(data, Abstract):
         return data
+    if is_foreign(data):
+        library = namespace_of(data)
+        return library.asarray(data, dtype=dtype_in(library, dtype), copy=True)
+    wanted = None if dtype is None else real_dtype("tensor", dtype)
     try:
         array = np.array(data, wanted)
     except (ValueError, TypeError) as error:
-        raise ArgumentError(explain("tensor", str(error), data=data)) from None
+        raise ArgumentError(explain("tensor", uneven(error), data=data)) from None
     if array.dtype.kind not in "biufc":
         raise DTypeError(explain("tensor", f"{array.dtype} is no dtype of numbers", data=data))
     return array
@@ -311,11 +325,14 @@ def _fresh(data: Any, dtype: Any) -> Array:
 
 def _own_gradient(g: Any, dtype: Any, owned: set[int]) -> Any:
     """A gradient that shares memory with nothing: what a rule passed on, or looks at other memory, is copied."""
-    if is_tensor(g):
-        shared = id(g.data) in owned
-        owned.add(id(g.data))
-        return wrap(own_copy(g.data), g.node) if shared else g
-    return np.array(g, dtype) if is_numpy(g) else g
+    if is_numpy(g):
+        return np.array(g, dtype)
+    data = raw(g)
+    shared = id(data) in owned or getattr(data, "base", None) is not None
+    owned.add(id(data))
+    if not shared:
+        return g
+    return wrap(own_copy(data), g.node) if is_tensor(g) else own_copy(data)
 
 
 def _copied(grad: Any) -> Any:
@@ -343,18 +360,27 @@ def _one_of(data: Array) -> Array:
     return one
 
 
-def _cotangent(y: Tensor, cotangent: Any) -> Array:
-    """The cotangent that a walk from `y` starts with."""
+def _cotangent(y: Tensor, cotangent: Any, graph: bool) -> Any:
+    """The cotangent that a walk from `y` starts with: raw, or for a walk that is recorded, a tensor.
+
+    A recorded walk keeps the graph of a cotangent, which may want a gradient itself, and a copy of an array.
+    """
     if cotangent is None:
         if y.size != 1:
             fault = "only a tensor of one element has a gradient by itself"
             raise ShapeError(explain("backward", fault, y=y, remedy="y.sum(), or an upstream gradient: cotangent=..."))
-        return _one_of(y.data)
-    ct = raw(cotangent)
-    ct = weak(ct, y.data) if isinstance(ct, (bool, int, float)) else lift(ct, None, copy=False)
+        return wrap(_one_of(y.data), None) if graph else _one_of(y.data)
+    ct: Any = cotangent if graph and is_tensor(cotangent) else raw(cotangent)
+    if not is_tensor(ct):
+        ct = weak(ct, y.data) if isinstance(ct, (bool, int, float)) else lifted("backward", "cotangent", ct, copy=graph)
     if ct.shape != y.shape:
         raise ShapeError(explain("backward", "the cotangent does not have the shape of the value", y=y, cotangent=ct))
-    return ct if ct.dtype == y.dtype else ct.astype(y.dtype)
+    if not (isinstance(raw(ct), Abstract) or isinstance(y.data, Abstract)):
+        common_namespace("backward", [y.data, raw(ct)])
+    if dtype_name(ct.dtype)[0] == "c" and dtype_name(y.dtype)[0] != "c":
+        raise DTypeError(explain("backward", "the cotangent of a real value is real", y=y, cotangent=ct))
+    ct = ct if ct.dtype == y.dtype else views.cast(ct, y.dtype)
+    return wrap(ct, None) if graph and not is_tensor(ct) else ct
 
 
 def gradients(y: Tensor, xs: Any, cotangent: Any = None, create_graph: bool = False) -> Any:
@@ -379,14 +405,13 @@ def gradients(y: Tensor, xs: Any, cotangent: Any = None, create_graph: bool = Fa
         raise LostGraphError(explain("gradients", "y is no tensor", y=y))
     found: dict[int, Any] = {}
     if y.node is not None:
-        ct = _cotangent(y, cotangent)
-        root = (y.node, wrap(ct, None) if create_graph else ct)
+        root = (y.node, _cotangent(y, cotangent, create_graph))
         found = {n[0]: g for n, g in reverse([root], create_graph, {x.node[0] for x in many if x.node is not None})}
     results: list[Any] = []
     for x in many:
         g = found.get(x.node[0]) if x.node is not None else None
         g = full_like(x.data, 0.0) if g is None else g
-        results.append(g if is_tensor(g) else wrap(g, None) if create_graph else np.array(g) if is_numpy(g) else g)
+        results.append(g if is_tensor(g) else wrap(g, None) if create_graph else own_copy(g))
     return results[0] if is_tensor(xs) else results
 
 

@@ -39,13 +39,17 @@ def plain(value: Any) -> Any:
 # ---------------------------------------------------------------- first order
 def by_backward(f: Function, x: Any) -> Any:
     t = leaf(x)
-    f(t).backward()
+    y = f(t)
+    if y.requires_grad:  # not of floor(x)
+        y.backward()
     return np.zeros_like(x) if t.grad is None else t.grad
 
 
 def by_recorded_backward(f: Function, x: Any) -> Any:
     t = leaf(x)
-    f(t).backward(create_graph=True)
+    y = f(t)
+    if y.requires_grad:
+        y.backward(create_graph=True)
     return np.zeros_like(x) if t.grad is None else plain(t.grad)
 
 
@@ -69,7 +73,9 @@ def by_grad_with_a_tensor_closed_over(f: Function, x: Any) -> Any:
 
 def by_backward_into_the_tensor_closed_over(f: Function, x: Any) -> Any:
     w = nothing_like(x)
-    f(w + x).backward()
+    y = f(w + x)
+    if y.requires_grad:
+        y.backward()
     return np.zeros_like(x) if w.grad is None else w.grad
 
 
@@ -96,7 +102,8 @@ def matrix(rows: Any, x: Any) -> Any:
 
 def reverse_over_reverse(f: Function, x: Any) -> Any:
     t = leaf(x)
-    slope = cr.gradients(f(t), t, create_graph=True)
+    y = f(t)
+    slope = cr.gradients(y, t, create_graph=True) if y.requires_grad else t.detach()
     if slope.node is None:
         return np.zeros((x.size, x.size))
     return matrix((cr.gradients(slope, t, cotangent=one) for one in units(x)), x)
@@ -160,22 +167,37 @@ SECOND = (
 )
 
 
+FORWARD_FIRST = (by_grad_of_jvp, by_jvp_of_jvp)
+
+
 def derivatives_are(
-    f: Function, x: Any, first: Any, second: Any = None, rtol: float = 1e-12, atol: float = 1e-13, value: Any = None
+    f: Function,
+    x: Any,
+    first: Any,
+    second: Any = None,
+    rtol: float = 1e-12,
+    atol: float = 1e-13,
+    value: Any = None,
+    ways: tuple[Any, ...] = SECOND,
 ) -> None:
     """Assert that all ways give `first`, of x's shape and dtype, and `second`, a matrix.  `second` None: not asked."""
     x = np.array(x)
     for way in FIRST:
         got = way(f, x)
-        assert got.shape == x.shape and got.dtype == x.dtype, f"{way.__name__}: {got.dtype}{got.shape}"
+        assert (got.shape, got.dtype) == (x.shape, x.dtype), way.__name__
         np.testing.assert_allclose(got, np.broadcast_to(first, x.shape), rtol, atol, err_msg=way.__name__)
     if value is not None:
         np.testing.assert_allclose(f(cr.tensor(x)).data, value, rtol, atol)
     if second is None:
         return
     second = np.broadcast_to(second, (x.size, x.size))
-    for way in SECOND:
+    for way in ways:
         np.testing.assert_allclose(way(f, x), second, rtol, atol, err_msg=way.__name__)
+
+
+def reverse_first(f: Function, x: Any, first: Any, second: Any) -> None:
+    """As `derivatives_are`, by those ways to second order that begin with a reverse walk."""
+    derivatives_are(f, x, first, second, atol=1e-12, ways=tuple(way for way in SECOND if way not in FORWARD_FIRST))
 
 
 # ---------------------------------------------------------------- expectations from values alone

@@ -57,6 +57,22 @@ def test_forward_adds_over_paths():
     same(linear(2.0 * tx, np.zeros(2)), 2.0 * (tx * y * x + a * tx + np.cos(a) * tx * y * y).sum())
 
 
+def test_forward_broadcasts_and_masks():
+    y, t = cr.jvp(lambda x: x + np.ones((2, 3)), (np.zeros(3),), (np.arange(3.0),))
+    same(t, [[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]])
+    same(cr.jvp(cr.sqrt, (np.array([4.0, 0.0]),), (np.array([1.0, 0.0]),))[1], [0.25, 0.0])
+
+
+def test_forward_gives_every_result_its_tangent():
+    def f(x):
+        y = x * x
+        return y, cr.sin(y) * x, y
+
+    _, (a, b, c) = cr.jvp(f, (0.7,), (1.0,))
+    same([a, c], [1.4, 1.4])
+    same(b, np.cos(0.49) * 1.4 * 0.7 + np.sin(0.49))
+
+
 def test_transforms_touch_no_grad():
     w = leaf(2.0)
     g = cr.grad(lambda x: w * x * x)(3.0)

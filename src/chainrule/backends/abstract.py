@@ -56,6 +56,10 @@ class Abstract:
     ndim = property(lambda self: len(self.equation.shape))
     size = property(lambda self: prod(self.equation.shape))
 
+    def copy(self) -> Abstract:
+        """Another box around the same equation: what is written to one does not show in the other."""
+        return Abstract(self.shape, self.dtype, self.equation)
+
     def __repr__(self) -> str:
         return f"Abstract({list(self.shape)}, {self.dtype})"
 

@@ -53,6 +53,11 @@ def namespace_of(array: Any) -> Any:
     return np if is_numpy(array) else _namespaces[type(array)]
 
 
+def dtype_in(library: Any, dtype: Any) -> Any:
+    """A dtype given as NumPy understands it, as the dtype of that name in `library`; one of its own as it is."""
+    return getattr(library, np.dtype(dtype).name) if isinstance(dtype, (str, type, np.dtype)) else dtype
+
+
 def common_namespace(operation: str, arrays: list[Any]) -> Any:
     """The one library that owns all `arrays`.
 

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from chainrule import modes
-from chainrule.backends.registry import is_number, is_numpy
+from chainrule.backends.abstract import Abstract
+from chainrule.backends.registry import is_number, is_numpy, namespace_of
 from chainrule.errors import FreedGraphError, StaleGraphError, explain
 
 Node = list[Any]
@@ -148,17 +149,22 @@ def share(source: Any, result: Any) -> None:
 
 def own_copy(data: Any) -> Any:
     """A writable copy, laid out in memory like the original; NumPy scalars become 0-d arrays."""
-    return np.array(data) if is_numpy(data) else data.copy()
+    if is_numpy(data):
+        return np.array(data)
+    return data.copy() if isinstance(data, Abstract) else namespace_of(data).asarray(data, copy=True)
 
 
-def before_write(tensor: Any) -> None:
-    """Prepare a tensor's own memory for a write: whoever recorded or shares the old value keeps it or will be told."""
+def before_write(tensor: Any) -> int:
+    """Prepare a tensor's own memory for a write: whoever recorded or shares the old value keeps it or will be told.
+
+    Returns the number of the write before, for `take_back`.
+    """
     node = tensor.node
     if node is None or node[PRIMITIVE] is not None:
         if node is not None or getattr(tensor, "shared", False) or is_number(tensor.data):
             tensor.data = own_copy(tensor.data)
             tensor.shared = False
-        return
+        return 0
     leaf: Leaf = node[RESIDUALS]
     if leaf.aliases:
         for alias in leaf.aliases:
@@ -166,7 +172,14 @@ def before_write(tensor: Any) -> None:
             if view is not None:
                 view.data = own_copy(view.data)
         leaf.aliases.clear()
-    if is_number(tensor.data):
-        tensor.data = own_copy(tensor.data)
+    before = leaf.written
     leaf.written = next_number()
     modes.note_write(leaf.written)
+    return before
+
+
+def take_back(tensor: Any, before: int) -> None:
+    """The write came to nothing, so what was recorded is as good as before."""
+    node = tensor.node
+    if node is not None and node[PRIMITIVE] is None:
+        node[RESIDUALS].written = before

@@ -48,6 +48,7 @@ class Options(TypedDict, total=False):
     is_view: bool
     hides: bool
     multiple: bool
+    same: Function
 
 
 PRIMITIVES: dict[str, Primitive] = {}
@@ -119,7 +120,8 @@ class Primitive:
         """The residuals that a rule names, checked; a parameter with a default is the rule's own affair."""
         wrapped = hasattr(rule, "__wrapped__") or hasattr(rule, "__signature__")
         code = None if wrapped else getattr(rule, "__code__", None)
-        if code is not None and not (code.co_flags & inspect.CO_VARARGS or code.co_kwonlyargcount):
+        several = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+        if code is not None and not (code.co_flags & several or code.co_kwonlyargcount):
             ct, *names = code.co_varnames[: code.co_argcount] or ("",)
             optional = names[len(names) - len(getattr(rule, "__defaults__", None) or ()) :]
         else:  # ten times slower, so only for what is no plain function
@@ -155,6 +157,7 @@ def primitive(
     is_view: bool = False,
     hides: bool = False,
     multiple: bool = False,
+    same: Function | None = None,
     listed: bool = True,
 ) -> Callable[..., Any]:
     """Declare an operation and return the function that performs it.
@@ -164,7 +167,8 @@ def primitive(
     `shape_rule` and `dtype_rule` map types and parameters to the result's (default: the family's; asked of NumPy).
     `expected(*operands, *parameters)`: words for a message.  `domain`: intervals that inputs are drawn from in tests;
     `samples`: or whole examples.  `is_view`: the result may share the first input's memory.  `hides`: the result may
-    leave out a NaN that an input holds.  `multiple`: the result is a tuple of arrays.  `listed`: the record is one of the
+    leave out a NaN that an input holds.  `multiple`: the result is a tuple of arrays.
+    `same`: what the operation is of twice the same tensor, where that is cheaper (x * x).  `listed`: the record is one of the
     library's own, found in PRIMITIVES and called through generated code; users' operations, whose names may be
     anything, are neither.
 
@@ -187,14 +191,16 @@ def primitive(
         p.pull = partial(calls.pull, p)
     else:
         p.keeps = _keeps(p)
-        make_call, make_pull = template(p.inputs, p.parameters, p.reads, p.keeps, is_view, family.push == "rule")
-        p.call = make_call(p, p.forward, calls.general, calls.constant, calls.failed, share)
+        make_call, make_pull = template(p.inputs, p.parameters, p.reads, p.keeps, is_view, family.push == "rule", same is not None)
+        p.call = make_call(p, p.forward, calls.general, calls.constant, calls.failed, share, same)
 
         def first_pull(*of: Any) -> None:
             p.pull = make_pull(p.rules)
             p.pull(*of)
 
         p.pull = first_pull
+    p.call.__module__ = "chainrule"
+    p.call.__module__ = "chainrule"
     p.call.__name__ = p.call.__qualname__ = name
     p.call.__doc__ = _docstring(p, doc)
     p.call.primitive = p  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]

@@ -25,7 +25,20 @@ def shape_of(x: Any) -> Shape:
 
 def as_operand(x: Any) -> Any:
     """x itself if it is an array or a tensor; numbers and lists become NumPy arrays."""
-    return x if hasattr(x, "dtype") else lift(x, None, copy=False)
+    return x if hasattr(x, "dtype") else lifted("operand", "x", x)
+
+
+def lifted(operation: str, name: str, value: Any, copy: bool = False) -> Any:
+    """A number or list as a NumPy array.
+
+    **Raises** DTypeError for what is no array of numbers.
+    """
+    try:
+        return lift(value, None, copy)
+    except TypeError as error:
+        raise DTypeError(
+            explain(operation, str(error), expected="numbers, arrays or tensors", **{name: value})
+        ) from None
 
 
 def as_floating(x: Any) -> Any:

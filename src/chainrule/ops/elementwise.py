@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.core.calls import is_tensor, raw
 from chainrule.core.primitive import primitive
+from chainrule.core.template import late
 from chainrule.ops.families import ABOVE_ONE, ELEMENTWISE, NONZERO, POSITIVE, REAL, UNIT, binary, unary
 
 
@@ -24,9 +26,10 @@ def _bit(_: np.random.Generator) -> list[Any]:
 
 # fmt: off
 # ---------------------------------------------------------------- arithmetic
+square = unary("square", lambda ct, x: ct * (x + x), doc="x² · 2x")
 add = binary("add", lambda ct: ct, lambda ct: ct, doc="x + y · 1 and 1")
 subtract = binary("subtract", lambda ct: ct, lambda ct: -ct, doc="x - y · 1 and -1")
-multiply = binary("multiply", lambda ct, y: ct * y, lambda ct, x: ct * x, doc="x * y · y and x")
+multiply = binary("multiply", lambda ct, y: ct * y, lambda ct, x: ct * x, same=square, doc="x * y · y and x")
 divide = binary("divide", lambda ct, y: ct / y, lambda ct, out, y: -(ct * out / y), domain=(REAL, NONZERO),
                 doc="x / y · 1/y and -x/y²")
 remainder = binary("remainder", lambda ct: ct, lambda ct, x, y: -(ct * floor(x / y)), domain=(REAL, NONZERO),
@@ -35,12 +38,11 @@ floor_divide = binary("floor_divide", None, None, domain=(REAL, NONZERO), doc="T
 negative = unary("negative", lambda ct: -ct, doc="-x · -1")
 positive = unary("positive", lambda ct: ct, doc="+x, a copy · 1")
 reciprocal = unary("reciprocal", lambda ct, out: -(ct * out * out), domain=NONZERO, doc="1 / x · -1/x²")
-square = unary("square", lambda ct, x: ct * (x + x), doc="x² · 2x")
 sqrt = unary("sqrt", lambda ct, out: ct / (out + out), domain=POSITIVE, doc="The square root · 1/(2√x)")
 abs = unary("abs", lambda ct, x: ct * sign(x), domain=NONZERO, doc="|x| · sign(x), so 0 at 0")
 sign = unary("sign", None, domain=NONZERO, doc="-1, 0 or 1 · none")
-hypot = binary("hypot", lambda ct, x, out: ct * (x / where(out == 0, 1.0, out)),
-               lambda ct, y, out: ct * (y / where(out == 0, 1.0, out)), domain=(NONZERO, NONZERO),
+hypot = binary("hypot", lambda ct, x, out: x * quotient_by_norm(ct, out),
+               lambda ct, y, out: y * quotient_by_norm(ct, out), domain=(NONZERO, NONZERO),
                doc="√(x² + y²), without overflow · x/out and y/out, 0 at the origin")
 power_by = primitive("power_by", ELEMENTWISE, [lambda ct, x, exponent: _power_slope(ct, x, exponent)], doc="x to a constant power; `pow` comes here for Python numbers · n x^(n-1)",
                      parameters="exponent",
@@ -72,13 +74,13 @@ asin = unary("asin", lambda ct, x: ct / sqrt(1.0 - x * x), forward=np.arcsin, do
 acos = unary("acos", lambda ct, x: -(ct / sqrt(1.0 - x * x)), forward=np.arccos, domain=UNIT,
              doc="The inverse cosine, in radians · -1/√(1-x²)")
 atan = unary("atan", lambda ct, x: ct / (x * x + 1.0), forward=np.arctan, doc="The inverse tangent, in radians · 1/(1+x²)")
-atan2 = binary("atan2", lambda ct, x, y: ct * y / (x * x + y * y), lambda ct, x, y: -(ct * x / (x * x + y * y)),
+atan2 = binary("atan2", lambda ct, x, y: ct * _part_of_circle(y, x), lambda ct, x, y: -(ct * _part_of_circle(x, y)),
                forward=np.arctan2, domain=(NONZERO, NONZERO),
                doc="The angle of the point (y, x), in radians; the first argument is the ordinate · y/(x²+y²) and -x/(x²+y²)")
 sinh = unary("sinh", lambda ct, x: ct * cosh(x), doc="The hyperbolic sine · cosh x")
 cosh = unary("cosh", lambda ct, x: ct * sinh(x), doc="The hyperbolic cosine · sinh x")
 tanh = unary("tanh", lambda ct, out: ct - ct * out * out, doc="The hyperbolic tangent · 1 - out²")
-asinh = unary("asinh", lambda ct, x: ct / sqrt(x * x + 1.0), forward=np.arcsinh, doc="The inverse hyperbolic sine · 1/√(x²+1)")
+asinh = unary("asinh", lambda ct, x: ct / hypot(x, 1.0), forward=np.arcsinh, doc="The inverse hyperbolic sine · 1/√(x²+1)")
 acosh = unary("acosh", lambda ct, x: ct / (sqrt(x - 1.0) * sqrt(x + 1.0)), forward=np.arccosh, domain=ABOVE_ONE,
               doc="The inverse hyperbolic cosine · 1/√(x²-1)")
 atanh = unary("atanh", lambda ct, x: ct / (1.0 - x * x), forward=np.arctanh, domain=UNIT,
@@ -202,6 +204,20 @@ def _sinc(xp: Any, x: Any, order: int) -> Any:
     return xp.where(near, series, f)
 
 
+def quotient_by_norm(ct: Any, out: Any) -> Any:
+    """ct / out for a norm `out`; where both vanish the limit, where only `out` does 0.  See `norms`."""
+    vanishes = equal(raw(out), 0.0)
+    quotient = where(vanishes, 0.0, ct / where(vanishes, 1.0, out))
+    limit = late("slope_of")(ct, out) if is_tensor(ct) and is_tensor(out) else None
+    return quotient if limit is None else where(logical_and(vanishes, equal(raw(ct), 0.0)), limit, quotient)
+
+
+def _part_of_circle(x: Any, y: Any) -> Any:
+    """x / (x² + y²), where the squares may overflow or vanish."""
+    r = hypot(x, y)
+    return x / r / r
+
+
 def _power_slope(ct: Any, x: Any, exponent: float) -> Any:
     if exponent == 0:
         return ct * 0.0
@@ -223,7 +239,7 @@ def pow(x: Any, y: Any) -> Any:
     >>> cr.grad(lambda x: cr.pow(x, 3))(-2.0)
     12.0
     """
-    if isinstance(y, (int, float)) and not isinstance(y, bool):
+    if type(y) is float or type(y) is int:
         return square(x) if y == 2 else power_by(x, y)
     return pow_arrays(x, y)
 

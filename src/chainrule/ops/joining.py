@@ -109,6 +109,7 @@ cut = primitive(
         ((*x.shape[:axis], stop - start, *x.shape[axis + 1 :]), x.dtype) for start, stop in pairwise(cuts)
     ],
     samples=draw((2, 3, 4), (1, (0, 1, 3)), (2, (0, 2, 2, 4))),
+    hides=True,
     multiple=True,
 )
 # primitives rather than reshapes and a concat: one node in place of one for every piece
@@ -133,6 +134,7 @@ slices = primitive(
     standard=lambda xp, x, axis: tuple(xp.unstack(xp.asarray(x, copy=True), axis=axis)),
     shape_rule=lambda x, axis: [((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)] * x.shape[axis],
     samples=draw((2, 3, 4), (0,), (1,)),
+    hides=True,
     multiple=True,
 )
 # a primitive for speed: the composite of concats copies once per axis

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from chainrule.core.primitive import primitive
-from chainrule.ops.arguments import as_floating, one_axis, shape_of, some_axes
+from chainrule.ops.arguments import one_axis, shape_of, some_axes
 from chainrule.ops.elementwise import equal, exp, where
 from chainrule.ops.families import ALONG_AXIS, REDUCTION
+from chainrule.ops.norms import narrow, wide
 from chainrule.ops.reductions import fold_rule, fold_samples, folded, reduce_sum, unfolded
 
 _INF = float("inf")
@@ -100,8 +101,8 @@ def logsumexp(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     >>> round(cr.logsumexp(cr.tensor([1000.0, 1000.0])).item() - 1000.0, 6)  # log 2
     0.693147
     """
-    x = as_floating(x)
-    return sum_of_exponentials(x, some_axes("logsumexp", axis, len(shape_of(x))), bool(keepdims))
+    x, dtype = wide(x)
+    return narrow(sum_of_exponentials(x, some_axes("logsumexp", axis, len(shape_of(x))), bool(keepdims)), dtype)
 
 
 def softmax(x: Any, *, axis: int = -1) -> Any:
@@ -114,8 +115,8 @@ def softmax(x: Any, *, axis: int = -1) -> Any:
     >>> cr.softmax(cr.tensor([[1e4, 1e4], [0.0, -float("inf")]])).tolist()
     [[0.5, 0.5], [1.0, 0.0]]
     """
-    x = as_floating(x)
-    return shares(x, one_axis("softmax", axis, len(shape_of(x))))
+    x, dtype = wide(x)
+    return narrow(shares(x, one_axis("softmax", axis, len(shape_of(x)))), dtype)
 
 
 def log_softmax(x: Any, *, axis: int = -1) -> Any:
@@ -127,5 +128,5 @@ def log_softmax(x: Any, *, axis: int = -1) -> Any:
     >>> cr.log_softmax(cr.tensor([0.0, 1e4])).tolist()
     [-10000.0, 0.0]
     """
-    x = as_floating(x)
-    return log_shares(x, one_axis("log_softmax", axis, len(shape_of(x))))
+    x, dtype = wide(x)
+    return narrow(log_shares(x, one_axis("log_softmax", axis, len(shape_of(x)))), dtype)

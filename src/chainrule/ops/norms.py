@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.core.calls import is_tensor, raw
+from chainrule.core.calls import raw
 from chainrule.core.primitive import primitive
-from chainrule.core.template import late
-from chainrule.errors import ArgumentError, dtype_name, explain
+from chainrule.errors import ArgumentError, explain
 from chainrule.ops.arguments import as_floating, some_axes
 from chainrule.ops.elementwise import abs as absolute
-from chainrule.ops.elementwise import equal, logical_and, power_by, sign, square, where
+from chainrule.ops.elementwise import equal, power_by, quotient_by_norm, sign, square, where
 from chainrule.ops.families import LINEAR, REDUCTION
 from chainrule.ops.reductions import (
     FLOAT32,
@@ -36,16 +35,8 @@ from chainrule.ops.views import cast
 _add: Any = np.add.reduce  # whose stub knows no arguments by position
 
 
-def _quotient(ct: Any, out: Any) -> Any:
-    """ct / out; where both vanish its limit, where only `out` does 0."""
-    vanishes = equal(raw(out), 0.0)
-    quotient = where(vanishes, 0.0, ct / where(vanishes, 1.0, out))
-    limit = late("slope_of")(ct, out) if is_tensor(ct) and is_tensor(out) else None
-    return quotient if limit is None else where(logical_and(vanishes, equal(raw(ct), 0.0)), limit, quotient)
-
-
 def _norm_rule(ct: Any, x: Any, out: Any, x_type: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    return x * unfolded(_quotient(ct, out), x_type, axes, keepdims)
+    return x * unfolded(quotient_by_norm(ct, out), x_type, axes, keepdims)
 
 
 def _power_norm_rule(ct: Any, x: Any, out: Any, x_type: Any, axes: tuple[int, ...], keepdims: bool, ord: float) -> Any:
@@ -117,10 +108,10 @@ def var(x: Any, *, axis: Any = None, correction: float = 0.0, keepdims: bool = F
     >>> cr.var(cr.tensor([1.0, 2.0, 6.0]), correction=1).item()
     7.0
     """
-    x, dtype = _wide(x)
+    x, dtype = wide(x)
     axes = some_axes("var", axis, len(x.shape))
     total = reduce_sum(square(centred(x, axes)), axes, bool(keepdims))
-    return _narrow(total / max(product(x.shape[k] for k in axes) - correction, 0.0), dtype)
+    return narrow(total / max(product(x.shape[k] for k in axes) - correction, 0.0), dtype)
 
 
 def std(x: Any, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
@@ -133,20 +124,20 @@ def std(x: Any, *, axis: Any = None, correction: float = 0.0, keepdims: bool = F
     >>> cr.grad(cr.std)(cr.tensor([1.0, 1.0])).tolist()
     [0.0, 0.0]
     """
-    x, dtype = _wide(x)
+    x, dtype = wide(x)
     axes = some_axes("std", axis, len(x.shape))
     free = max(product(x.shape[k] for k in axes) - correction, 0.0)
     out = length(centred(x, axes), axes, bool(keepdims))
-    return _narrow(out / root(free), dtype)
+    return narrow(out / root(free), dtype)
 
 
-def _wide(x: Any) -> tuple[Any, Any]:
-    """x with float16 as float32, as NumPy does in its moments, and its dtype."""
+def wide(x: Any) -> tuple[Any, Any]:
+    """x, float16 as float32, as in NumPy's moments, since squares and sums overflow at 65,504; and its own dtype."""
     x = as_floating(x)
-    return (cast(x, FLOAT32) if dtype_name(x.dtype) == "f16" else x), x.dtype
+    return (cast(x, FLOAT32) if getattr(x.dtype, "char", "") == "e" else x), x.dtype
 
 
-def _narrow(y: Any, dtype: Any) -> Any:
+def narrow(y: Any, dtype: Any) -> Any:
     return y if y.dtype == dtype else cast(y, dtype)
 
 
@@ -160,10 +151,14 @@ def vector_norm(x: Any, *, axis: Any = None, keepdims: bool = False, ord: Any = 
     >>> cr.tensor([3.0, 4.0]).norm().item()
     5.0
     """
-    x = as_floating(x)
+    x, dtype = wide(x)
     axes, keepdims = some_axes("vector_norm", axis, len(x.shape)), bool(keepdims)
     if isinstance(ord, bool) or not isinstance(ord, (int, float)) or ord != ord:
         raise ArgumentError(explain("vector_norm", f"odd order {ord!r}", x=x, expected="a real number, inf or -inf"))
+    return narrow(_norm_of_order(x, axes, keepdims, ord), dtype)
+
+
+def _norm_of_order(x: Any, axes: tuple[int, ...], keepdims: bool, ord: float) -> Any:
     if ord == 2:
         return length(x, axes, keepdims)
     if ord == 0:

@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.core.primitive import primitive
 from chainrule.ops.arguments import ALL_AXES, as_operand, one_axis, real_dtype, some_axes
-from chainrule.ops.elementwise import equal
+from chainrule.ops.elementwise import equal, where
 from chainrule.ops.families import LINEAR, REDUCTION
 from chainrule.ops.views import astype, cast, permute, reshape_to, spread_to
 from chainrule.types import Shape
@@ -63,9 +63,13 @@ def _shared_by_ties(ct: Any, x: Any, out: Any, x_type: Any, axes: tuple[int, ...
     The shares are counted in integers and inverted in float64: a count of 70,000 is infinite in float16, its
     reciprocal is not.
     """
-    attained = equal(x, unfolded(out, x_type, axes, keepdims))
+    top = unfolded(out, x_type, axes, keepdims)
+    attained = equal(x, top)
     share = 1.0 / cast(reduce_count(attained, axes, True), FLOAT64)
-    return cast(attained, ct.dtype) * (unfolded(ct, x_type, axes, keepdims) * cast(share, ct.dtype))
+    # A selection and not a product with 0 or 1: the tangent of an entry that lost may be infinite.  Where the extreme is
+    # NaN nobody attained it, and NaN is what everybody gets.
+    nothing = where(equal(top, top), 0.0, top)
+    return where(attained, unfolded(ct, x_type, axes, keepdims) * cast(share, ct.dtype), nothing)
 
 
 def _times_others(ct: Any, x: Any, x_type: Any, axes: tuple[int, ...], keepdims: bool) -> Any:

@@ -15,21 +15,21 @@ from chainrule.backends.registry import is_foreign, is_numpy, namespace_of
 from chainrule.core.calls import is_tensor, raw, wrap
 from chainrule.core.primitive import primitive
 from chainrule.errors import ArgumentError, BranchError, IndexingError, explain
-from chainrule.ops.arguments import one_axis, shape_of
-from chainrule.ops.families import BILINEAR, GENERAL
+from chainrule.ops.arguments import as_operand, one_axis, shape_of
+from chainrule.ops.families import GENERAL, LINEAR
 from chainrule.ops.index import WHOLE, in_words
 from chainrule.ops.views import reshape_to
+from chainrule.types import Shape
 
 
 def _accumulate(ct: Any, indices: Any, axis: int, length: int) -> Any:
     """`ct` added up at `indices` along `axis`: one flat `add.at`, which beats sorting, one-hot products and bincount."""
     outer, inner = ct.shape[:axis], ct.shape[axis + indices.ndim :]
     rows, width = prod(outer), prod(inner)
-    at = indices.reshape(-1) % length if rows > 1 and length else indices.reshape(-1)
-    if width != 1:
-        at = at[:, None] * width + np.arange(width)
-    if rows != 1:
-        at = np.arange(rows).reshape((-1,) + (1,) * at.ndim) * (length * width) + at
+    at = indices.reshape(1, -1, 1)
+    if rows != 1 or width != 1:
+        starts: Any = np.arange(rows)[:, None, None] * (length * width)
+        at = starts + (at % max(length, 1)) * width + np.arange(width)
     out = np.zeros(rows * length * width, ct.dtype)
     np.add.at(out, at.reshape(-1), ct.reshape(-1))
     return out.reshape((*outer, length, *inner))
@@ -49,11 +49,8 @@ def _from_front(xp: Any, at: Any, length: int) -> Any:
 
 
 def _accumulate_along(ct: Any, indices: Any, axis: int, length: int) -> Any:
-    shape = ct.shape[:axis] + (length,) + ct.shape[axis + 1 :]
-    ends = np.arange(len(shape))
-    grid: list[Any] = [
-        np.arange(n).reshape((-1,) + (1,) * (len(shape) - 1 - k)) for k, n in zip(ends, ct.shape, strict=True)
-    ]
+    shape = (*ct.shape[:axis], length, *ct.shape[axis + 1 :])
+    grid: list[Any] = list(np.ix_(*map(np.arange, ct.shape)))
     grid[axis] = np.broadcast_to(indices, ct.shape)
     out = np.zeros(shape, ct.dtype)
     if ct.shape[axis] == 1:  # no position comes twice: the case of a loss that picks one class per row
@@ -69,12 +66,17 @@ def _accumulate_along_standard(xp: Any, ct: Any, indices: Any, axis: int, length
     return xp.moveaxis(xp.matmul(chosen, xp.moveaxis(ct, axis, -1)[..., None])[..., 0], -1, axis)
 
 
-def _not_there(x: Any, indices: Any, axis: int) -> tuple[str, str]:
+def _not_there(x: Any, indices: Any, axis: int) -> Any:
     """Words for an integer array that leaves its axis."""
     length, at = shape_of(x)[axis], np.asarray(raw(indices))
     bad = np.argwhere((at < -length) | (at >= length))[0]
     where_ = f" (entry {tuple(map(int, bad))})" if at.ndim else ""
     return f"index {at[tuple(bad)]}{where_} is outside axis {axis} of length {length}", f"-{length} to {length - 1}"
+
+
+def _along_shape(shape: Shape, indices: Shape, axis: int) -> Shape:
+    shape = np.broadcast_shapes((*shape[:axis], 1, *shape[axis + 1 :]), (*indices[:axis], 1, *indices[axis + 1 :]))
+    return (*shape[:axis], indices[axis], *shape[axis + 1 :])
 
 
 def _samples_take(rng: np.random.Generator) -> list[Any]:
@@ -99,7 +101,7 @@ def take_standard(xp: Any, x: Any, indices: Any, axis: int) -> Any:
 
 take_entries = primitive(
     "take",
-    BILINEAR,
+    LINEAR,
     [lambda ct, x_type, indices, axis: scatter_along(ct, indices, axis, x_type.shape[axis]), None],
     inputs="x indices",
     parameters="axis",
@@ -107,47 +109,43 @@ take_entries = primitive(
     forward=lambda x, indices, axis: x.take(indices, axis) if x.flags.c_contiguous else x[(WHOLE,) * axis + (indices,)],
     standard=take_standard,
     shape_rule=lambda x, indices, axis: x.shape[:axis] + tuple(indices.shape) + x.shape[axis + 1 :],
-    dtype_rule=lambda x, indices, axis: x.dtype,
     expected=_not_there,
     samples=_samples_take,
     hides=True,
 )
 scatter_along = primitive(
     "scatter_along",
-    BILINEAR,
+    LINEAR,
     [lambda ct, indices, axis: take_entries(ct, indices, axis), None],
     inputs="x indices",
     parameters="axis length",
     forward=_accumulate,
     standard=accumulate_standard,
     shape_rule=lambda x, indices, axis, length: (*x.shape[:axis], length, *x.shape[axis + len(indices.shape) :]),
-    dtype_rule=lambda x, indices, axis, length: x.dtype,
     samples=lambda rng: [((x.take(i, a), i), (a, x.shape[a])) for (x, i), (a,) in _samples_take(rng)],
 )
 take_along = primitive(
     "take_along_axis",
-    BILINEAR,
+    LINEAR,
     [lambda ct, x_type, indices, axis: scatter_along_axis(ct, indices, axis, x_type.shape[axis]), None],
     inputs="x indices",
     parameters="axis",
     forward=np.take_along_axis,
     standard=lambda xp, x, indices, axis: xp.take_along_axis(x, indices, axis=axis),
     shape_rule=lambda x, indices, axis: _along_shape(x.shape, indices.shape, axis),
-    dtype_rule=lambda x, indices, axis: x.dtype,
     expected=_not_there,
     samples=_samples_along,
     hides=True,
 )
 scatter_along_axis = primitive(
     "scatter_along_axis",
-    BILINEAR,
+    LINEAR,
     [lambda ct, indices, axis: take_along(ct, indices, axis), None],
     inputs="x indices",
     parameters="axis length",
     forward=_accumulate_along,
     standard=_accumulate_along_standard,
     shape_rule=lambda x, indices, axis, length: (*x.shape[:axis], length, *x.shape[axis + 1 :]),
-    dtype_rule=lambda x, indices, axis, length: x.dtype,
     samples=lambda rng: [((np.take_along_axis(x, i, a), i), (a, x.shape[a])) for (x, i), (a,) in _samples_along(rng)],
 )
 
@@ -158,7 +156,7 @@ searched = primitive(
     [None, None],
     inputs="x y",
     parameters="side",
-    forward=lambda x, y, side: np.searchsorted(x, y, side),
+    forward=np.searchsorted,
     standard=lambda xp, x, y, side: xp.searchsorted(x, y, side=side),
     shape_rule=lambda x, y, side: y.shape,
     dtype_rule=lambda x, y, side: np.dtype(np.intp),
@@ -186,12 +184,7 @@ def positions_beside(operation: str, indices: Any, x: Any) -> Any:
     return wrap(array, None) if is_tensor(x) else array
 
 
-def as_operand(x: Any) -> Any:
-    """Lists and numbers as arrays; what has a shape as it is."""
-    return x if hasattr(x, "shape") else np.asarray(x)
-
-
-def take(x: Any, indices: Any, axis: Any = None) -> Any:
+def take(x: Any, indices: Any, axis: int | None = None) -> Any:
     """The entries of x at `indices` along `axis`; without an axis, of x laid out flat.
 
     **Shapes** `x f[a, n, b], indices i[...] -> f[a, ..., b]`.  **Derivative** the cotangent, added up where it was
@@ -208,7 +201,7 @@ def take(x: Any, indices: Any, axis: Any = None) -> Any:
     return take_entries(x, positions_beside("take", indices, x), one_axis("take", axis or 0, len(shape_of(x))))
 
 
-def take_along_axis(x: Any, indices: Any, axis: Any = -1) -> Any:
+def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
     """For each place of `indices` the entry of x that lies there along `axis`.
 
     **Shapes** `x f[a, n, b], indices i[a, k, b] -> f[a, k, b]`; the other axes broadcast.  **Raises** IndexingError.
@@ -253,4 +246,4 @@ def nonzero(x: Any) -> tuple[Any, ...]:
     if not data.shape:
         raise ArgumentError(explain("nonzero", "a number has no positions", x=x))
     found = namespace_of(data).nonzero(data)
-    return tuple(wrap(at, None, type(x)) for at in found) if is_tensor(x) else tuple(found)
+    return tuple(wrap(at, None) for at in found) if is_tensor(x) else tuple(found)

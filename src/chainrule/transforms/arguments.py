@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chainrule import modes, tree
-from chainrule.backends.registry import is_foreign, is_numpy, namespace_of
+from chainrule.backends.registry import is_foreign, is_number, is_numpy, namespace_of
 from chainrule.core.calls import is_tensor, raw, wrap
 from chainrule.core.graph import Node, next_number, own_copy, reach
 from chainrule.core.primitive import primitive
@@ -69,7 +69,7 @@ class Argument:
         """(variable, tangent) for a tree of tangents of this argument; None stands for zero."""
         if given is None:
             return []
-        found = tree.flatten_as(self.structure, given)
+        found = tree.flatten_as(self.structure, given, operation)
         pairs = zip(self.tensors, (found[k] for k in self.places), strict=True)
         return [(x, beside(operation, "tangent", t, x, owned)) for x, t in pairs if t is not None]
 
@@ -146,7 +146,7 @@ def select(operation: str, argnums: Any, args: tuple[Any, ...]) -> tuple[list[Ar
         if not isinstance(number, int) or not -len(args) <= number < len(args):
             fault = f"argnums names the argument {number!r} of a call with {len(args)} positional arguments"
             raise ArgumentError(explain(operation, fault))
-        argument = Argument(operation, f"argument {number}", args[number])
+        argument = Argument(operation, f"argument {number} =", args[number])
         chosen.append(argument)
         values[number] = argument.value
     return chosen, values
@@ -221,10 +221,10 @@ def wants_gradient(values: Iterable[Any]) -> bool:
 
 
 def lifted(value: Any, graph: bool) -> Any:
-    """A tensor for a walk that is recorded, a raw array for one that is not."""
+    """A tensor for a walk that is recorded, with memory that its giver cannot change; a raw array for one that is not."""
     if not graph:
         return raw(value)
-    return value if is_tensor(value) else wrap(value, None)
+    return value if is_tensor(value) else wrap(own_copy(value), None)
 
 
 def is_array(value: Any) -> bool:
@@ -235,7 +235,8 @@ def is_array(value: Any) -> bool:
 def of_kind(value: Any, like: Any, owned: set[int]) -> Any:
     """`value` as the kind of `like`, in memory of its own; as a tensor wherever it wants a gradient."""
     data = raw(value)
-    if is_array(data) and (data.base is not None or not data.flags.writeable or id(data) in owned):
+    looks = is_array(data) and (data.base is not None or not data.flags.writeable)
+    if looks or (id(data) in owned and not is_number(data)):
         data = own_copy(data)
     owned.add(id(data))
     if is_tensor(value) and value.node is not None:

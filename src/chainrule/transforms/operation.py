@@ -131,6 +131,8 @@ def _checked(name: str, a: str, rule: Callable[..., Any]) -> Callable[..., Any]:
     if not callable(rule):
         raise RuleError(explain(name, f"the rule for {a} is no function", rule=rule))
     signature = inspect.signature(rule)
+    if not signature.parameters:
+        raise RuleError(f"{name}: the rule for {a} needs at least the cotangent `ct` as its parameter")
     own_type = f"{a}_type"
     adds = own_type not in signature.parameters
 

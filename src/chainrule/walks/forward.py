@@ -17,7 +17,8 @@ from chainrule.backends.memory import hold_peak
 from chainrule.backends.registry import is_foreign, is_numpy, namespace_of
 from chainrule.core.calls import raw, type_of_node, wrap
 from chainrule.core.graph import Node, is_freed, leaf_node, reach, reach_newer
-from chainrule.ops.elementwise import isnan, logical_and, where
+from chainrule.ops.creation import full_like
+from chainrule.ops.elementwise import isnan, logical_and, logical_or, where
 from chainrule.ops.views import cast, spread_to
 from chainrule.types import ArrayType
 from chainrule.walks.reverse import fit, residuals, reverse_newer, verify_fingerprints
@@ -62,13 +63,14 @@ class Forward:
         if graph not in self.steps:
             self.steps[graph] = self._prepared(graph)
         tangents = dict(seeds)
-        find = tangents.get
+        find, careful = tangents.get, False
         with np.errstate(all="ignore", invalid="raise"):
             for number, parents, push, done in self.steps[graph]:
                 given = [parent and find(parent) for parent in parents]
                 try:
-                    t = push(given, False)
+                    t = push(given, careful)
                 except FloatingPointError:
+                    careful = True  # from here on: a NaN that goes on raises no flag again
                     with np.errstate(invalid="ignore"):
                         t = push(given, True)
                 if t is not None:
@@ -108,7 +110,7 @@ def _by_rule(node: Node, named: dict[str, Any], graph: bool) -> Push:
     """Elementwise: the map is diagonal, so the pullback is its own transpose."""
     shape, dtype = node[5], node[6]
     rules = [
-        (index, rule, [index if name == "index" else named[name] for name in read])
+        (index, rule, [index if name == "index" and node[1].variadic else named[name] for name in read])
         for index, (rule, read) in enumerate(map(_rule_of(node[1]), range(len(node[2]))))
         if rule is not None
     ]
@@ -121,14 +123,25 @@ def _by_rule(node: Node, named: dict[str, Any], graph: bool) -> Push:
                 continue
             out = rule(t, *kept)
             if careful and kept:
-                bad = logical_and(isnan(raw(out)), raw(t) == 0)
-                out = where(bad, 0.0, out) if not is_numpy(bad) or bad.any() else out
+                out = _without_nan_at_zeros(out, t, rule, kept)
             if out.shape != shape or out.dtype is not dtype:
                 out = _fitted(out, shape, dtype)
             total = out if total is None else total + out
         return total
 
     return push
+
+
+def _without_nan_at_zeros(out: Any, t: Any, rule: Callable[..., Any], kept: list[Any]) -> Any:
+    """`out` with zeros where it is NaN although the tangent, or the slope, is zero.
+
+    A slope of zero is where the reverse walk would have a cotangent of zero further down: tanh(exp(1000)).
+    """
+    bad = isnan(raw(out))
+    if is_numpy(bad) and not bad.any():
+        return out
+    slope = raw(rule(full_like(raw(t), 1.0), *kept))
+    return where(logical_and(bad, logical_or(raw(t) == 0, slope == 0)), 0.0, out)
 
 
 def _linear(node: Node, named: dict[str, Any], graph: bool) -> Push:
@@ -200,7 +213,10 @@ def _pulled(node: Node, given: list[Any], named: dict[str, Any], ct: Any) -> lis
             rule, read = rule_of(index)
             if t is None or rule is None:
                 continue
-            g = fit(rule(ct, **{name: index if name == "index" else named[name] for name in read}), node[2][index])
+            g = fit(
+                rule(ct, **{name: index if name == "index" and node[1].variadic else named[name] for name in read}),
+                node[2][index],
+            )
             if getattr(g, "node", None) is not None:
                 pairs.append((g.node, t))
     return pairs
