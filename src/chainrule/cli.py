@@ -10,8 +10,8 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from chainrule import __version__
 from chainrule.errors import ChainruleError
@@ -42,53 +42,69 @@ def folder(text: str) -> str:
     return text
 
 
-def walkthrough(arguments: argparse.Namespace) -> int:
+def walkthrough(words: Sequence[str]) -> int:
     """`chainrule walkthrough`."""
-    from chainrule.walkthrough import run
+    from chainrule.walkthrough import DEFAULT_SEED, run
 
+    parser = Parser(
+        prog="chainrule walkthrough",
+        description="Train both engines on real data, compare them with each other, with closed forms and with PyTorch, "
+        "and write figures, measurements.json and the page index.html into a folder.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer steps and rounds: 20 seconds instead of up to 90")
+    parser.add_argument(
+        "--out", type=folder, default="results", metavar="DIR", help="where to write (default: results)"
+    )
+    seeds = "the first of five seeds (default: %(default)s)"
+    parser.add_argument("--seed", type=seed, default=DEFAULT_SEED, metavar="N", help=seeds)
+    parser.add_argument("--no-progress", action="store_true", help="no progress bar, only the table at the end")
+    arguments = parser.parse_args(words)
     return run(arguments.out, arguments.quick, arguments.seed, not arguments.no_progress)
 
 
-def parser() -> Parser:
-    """The options of the command; those of `verify` are its own."""
-    from chainrule.walkthrough import DEFAULT_SEED
+def verify(words: Sequence[str]) -> int:
+    """`chainrule verify`, whose options are its own."""
+    from chainrule.verify import run
 
-    made = Parser(prog="chainrule", description="Automatic differentiation for NumPy.", allow_abbrev=False)
-    made.add_argument("--version", action="version", version=f"chainrule {__version__}")
-    commands: Any = made.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
-    walk: Parser = commands.add_parser(
-        "walkthrough",
-        help="train both engines, compare them, draw and measure: figures, numbers and a page",
-        description="Train both engines on real data, compare them with each other, with closed forms and with PyTorch, and "
-        "write figures, measurements.json and the page index.html into a folder.",
+    return run(words)
+
+
+COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
+    "walkthrough": (walkthrough, "train both engines, compare them, draw and measure: figures, numbers and a page"),
+    "verify": (verify, "check derivatives against what owes nothing to the engine"),
+}
+
+
+def without_command(words: Sequence[str]) -> NoReturn:
+    """Show help or the version, or say that a command is needed."""
+    lines = [f"  {name:<12} {what}" for name, (_, what) in COMMANDS.items()]
+    parser = Parser(
+        prog="chainrule",
+        usage="chainrule [-h] [--version] COMMAND ...",
+        description="Automatic differentiation for NumPy.",
+        epilog="\n".join(["commands:", *lines, "", "Each has options of its own: chainrule COMMAND --help"]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    walk.add_argument("--quick", action="store_true", help="fewer steps and rounds: 20 seconds instead of up to 90")
-    walk.add_argument("--out", type=folder, default="results", metavar="DIR", help="where to write (default: results)")
-    walk.add_argument(
-        "--seed", type=seed, default=DEFAULT_SEED, metavar="N", help="the first of five seeds (default: %(default)s)"
-    )
-    walk.add_argument(
-        "--no-progress", action="store_true", help="no progress bar; the table at the end comes all the same"
-    )
-    walk.set_defaults(command=walkthrough)
-    commands.add_parser("verify", help="check derivatives against what owes nothing to the engine", add_help=False)
-    return made
+    parser.add_argument("--version", action="version", version=f"chainrule {__version__}")
+    _, unknown = parser.parse_known_args(words)
+    known = " or ".join(COMMANDS)
+    parser.error(f"no command {unknown[0]!r}, expected {known}" if unknown else f"no command given, expected {known}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; give back its exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows ? and goes on
     try:
-        if words[:1] == ["verify"]:
-            from chainrule.verify import run
-
-            return run(words[1:])
-        arguments = parser().parse_args(words)
-        return arguments.command(arguments)
+        words = sys.argv[1:] if argv is None else argv
+        if not words or words[0] not in COMMANDS:
+            without_command(words)
+        code = COMMANDS[words[0]][0](words[1:])
+        sys.stdout.flush()
+        return code
     except ChainruleError as error:
         print(f"chainrule: {error}", file=sys.stderr)
         return 2

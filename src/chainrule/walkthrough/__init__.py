@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -34,6 +35,8 @@ def run(out: str | Path = "results", quick: bool = False, seed: int = DEFAULT_SE
 
             return walkthrough(staging, seed, quick, progress, interruption)
         except Interrupted as interrupted:
+            state = "complete" if staging is not None and staging.is_published else "as it was before"
+            print(f"chainrule walkthrough: interrupted · {str(out)!r} is {state}", file=sys.stderr)
             return interrupted.code
         except OSError as error:
             fault = f"cannot write into folder {str(out)!r} ({error.strerror or error})"

@@ -44,8 +44,7 @@ class Walkthrough:
         self.seed = seed
         self.quick = quick
         self.staging = staging
-        self.figures = staging.path / "figures"
-        self.figures.mkdir()
+        self.figures = staging.folder
         self.measurements: list[Measurement] = []
         self.graph = "builtin"
         self.started = time.perf_counter()

@@ -18,15 +18,20 @@ LAST = "measurements.json"
 class Staging:
     """The hidden folder `path`, whose files go into `target` by `publish()` and are dropped by `discard()`.
 
-    **Raises** OSError if `target` cannot be made or written to.
+    `folder` is the one folder inside that holds more files.  **Raises** OSError if either cannot be made or written to.
     """
 
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target: Path, folder: str = "figures") -> None:
         self.target = target
+        self.is_published = False
         self._made = _missing_folders(target)
         try:
             target.mkdir(parents=True, exist_ok=True)
+            if (target / folder).exists() and not (target / folder).is_dir():
+                raise NotADirectoryError(f"{folder} is no folder")
             self.path = Path(tempfile.mkdtemp(prefix=".walkthrough-", dir=target))
+            self.folder = self.path / folder
+            self.folder.mkdir()
         except OSError:
             self._remove_made()
             raise
@@ -39,6 +44,7 @@ class Staging:
         for path, place in zip(files, places, strict=True):
             place.parent.mkdir(exist_ok=True)
             os.replace(path, place)  # noqa: PTH105 - the one call that is atomic everywhere, by its own name
+        self.is_published = True
         self.discard()
         return places
 
