@@ -29,7 +29,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     >>> cr.tensor([[a, a * a], [1.0, 0.0]]).tolist()
     [[2.0, 4.0], [1.0, 0.0]]
     """
-    within = list(_tensors_in(data)) if isinstance(data, (list, tuple)) else []
+    within: list[Any] = [] if is_tensor(data) else list(_tensors_in(data))
     if within:
         made: Any = _stacked(data, _beside(within))
         made = made if dtype is None else made.astype(dtype)

@@ -405,9 +405,9 @@ def gradients(y: Tensor, xs: Any, cotangent: Any = None, create_graph: bool = Fa
     many: Sequence[Tensor] = [xs] if is_tensor(xs) else list(xs)
     for k, x in enumerate(many):
         if not is_tensor(x) or x.node is None:
+            operand: dict[str, Any] = {f"xs[{k}]": x}
             remedy = "cr.tensor(..., requires_grad=True) before y is computed"
-            fault = "only a tensor that wants a gradient has one"
-            raise LostGraphError(explain("gradients", fault, **{f"xs[{k}]": x}, remedy=remedy))
+            raise LostGraphError(explain("gradients", "what wants no gradient has none", remedy=remedy, **operand))
     if not is_tensor(y):
         raise LostGraphError(explain("gradients", "y is no tensor, so it carries no graph", y=y))
     found: dict[int, Any] = {}

@@ -63,7 +63,7 @@ def common_namespace(operation: str, operands: dict[str, Any]) -> Any:
 
     **Raises** BackendError where two libraries meet.
     """
-    libraries = {name: np.ndarray if is_numpy(a) else type(a) for name, a in operands.items()}
+    libraries: dict[str, Any] = {name: np.ndarray if is_numpy(a) else type(a) for name, a in operands.items()}
     if len(set(libraries.values())) > 1:
         named = [f"{name} {describe(a)} of {libraries[name].__module__.split('.')[0]}" for name, a in operands.items()]
         fault = " · ".join(["arrays of different libraries", *named])
