@@ -32,11 +32,11 @@ RECORDS = [
     "exp",
     "tanh",
     "matmul",
-    "reduce_sum",
+    "sum",
     "getitem",
     "concat",
     "split",
-    "reduce_max",
+    "max",
     "setitem",
     "permute_dims",
 ]
