@@ -43,6 +43,11 @@ td:last-child { white-space: nowrap; font-weight: 600; }
 .note { color: #444; font-size: 12.5px; display: block; margin-top: .2rem; }
 nav { font: 14px/1.6 system-ui, sans-serif; margin: 1.2rem 0; }
 nav a { color: #005a8c; margin-right: 1rem; white-space: nowrap; }
+@media (max-width: 44rem) {
+  table { display: block; overflow-x: auto; table-layout: auto; }
+  th:nth-child(2), th:nth-child(3), th:nth-child(4) { min-width: 11rem; }
+  .graphs { flex-direction: column; align-items: center; }
+}
 @media print { body { max-width: none; font-size: 11pt; } h2, figure, tr { break-inside: avoid; } h2 { break-after: avoid; } nav { display: none; } }
 """
 
