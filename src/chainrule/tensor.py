@@ -17,7 +17,7 @@ from chainrule.backends.registry import common_namespace, dtype_in, is_foreign, 
 from chainrule.core.calls import is_tensor, raw, uneven, weak, wrap
 from chainrule.core.graph import before_write, leaf_node, own_copy, share, take_back
 from chainrule.core.template import bind
-from chainrule.errors import ArgumentError, DTypeError, GraphError, LostGraphError, ShapeError, dtype_name, explain
+from chainrule.errors import ArgumentError, DTypeError, GraphError, LostGraphError, ShapeError, dtype_kind, explain
 from chainrule.interop import array_function, array_ufunc
 from chainrule.operators import Operators
 from chainrule.ops import indexing, joining, views
@@ -90,7 +90,7 @@ class Tensor(Operators):
         if not wanted:
             self.node = None
         elif self.node is None:
-            if dtype_name(self.dtype)[0] != "f":
+            if dtype_kind(self.data.dtype) != "f":
                 raise DTypeError(
                     explain("requires_grad", "only floating numbers have gradients", x=self, remedy="2.0 for 2")
                 )
@@ -376,8 +376,8 @@ def _cotangent(y: Tensor, cotangent: Any, graph: bool) -> Any:
     if ct.shape != y.shape:
         raise ShapeError(explain("backward", "the cotangent does not have the shape of the value", y=y, cotangent=ct))
     if not (isinstance(raw(ct), Abstract) or isinstance(y.data, Abstract)):
-        common_namespace("backward", [y.data, raw(ct)])
-    if dtype_name(ct.dtype)[0] == "c" and dtype_name(y.dtype)[0] != "c":
+        common_namespace("backward", {"y": y.data, "cotangent": raw(ct)})
+    if dtype_kind(ct.dtype) == "c" and dtype_kind(y.dtype) != "c":
         raise DTypeError(explain("backward", "the cotangent of a real value is real", y=y, cotangent=ct))
     ct = ct if ct.dtype == y.dtype else views.cast(ct, y.dtype)
     return wrap(ct, None) if graph and not is_tensor(ct) else ct

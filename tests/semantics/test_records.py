@@ -73,7 +73,7 @@ def test_parameter_names_are_the_residuals():
     assert PRIMITIVES["multiply"].keeps == ("x", "y")
     assert PRIMITIVES["divide"].keeps == ("y", "out")
     assert PRIMITIVES["add"].keeps == ()
-    assert PRIMITIVES["reduce_sum"].keeps == ()  # x_type is read from the parent's node, no array is kept for it
+    assert PRIMITIVES["sum"].keeps == ()  # x_type is read from the parent's node, no array is kept for it
 
 
 def test_a_rule_may_read_every_kind_of_residual():

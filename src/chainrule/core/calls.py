@@ -155,7 +155,11 @@ def compute(primitive: Any, datas: list[Any], parameters: tuple[Any, ...]) -> An
         return equations.record(primitive, datas, parameters)
     if all(is_numpy(data) for data in datas):
         return primitive.forward(*arrays, *parameters)
-    return primitive.standard(common_namespace(primitive.name, datas), *arrays, *parameters)
+    return primitive.standard(
+        common_namespace(primitive.name, dict(zip(primitive.names(len(datas)), datas, strict=True))),
+        *arrays,
+        *parameters,
+    )
 
 
 def make_node(

@@ -191,7 +191,9 @@ def primitive(
         p.pull = partial(calls.pull, p)
     else:
         p.keeps = _keeps(p)
-        make_call, make_pull = template(p.inputs, p.parameters, p.reads, p.keeps, is_view, family.push == "rule", same is not None)
+        make_call, make_pull = template(
+            p.inputs, p.parameters, p.reads, p.keeps, is_view, family.push == "rule", same is not None
+        )
         p.call = make_call(p, p.forward, calls.general, calls.constant, calls.failed, share, same)
 
         def first_pull(*of: Any) -> None:

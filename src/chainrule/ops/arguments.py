@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.core.calls import lift
-from chainrule.errors import ArgumentError, DTypeError, ShapeError, dtype_name, explain
+from chainrule.errors import ArgumentError, DTypeError, ShapeError, dtype_kind, explain
 from chainrule.types import Shape
 
 ALL_AXES = tuple(tuple(range(ndim)) for ndim in range(65))  # NumPy arrays have at most 64 axes
@@ -44,7 +44,7 @@ def lifted(operation: str, name: str, value: Any, copy: bool = False) -> Any:
 def as_floating(x: Any) -> Any:
     """x, as float64 where it holds integers or truth values."""
     x = as_operand(x)
-    if dtype_name(x.dtype)[0] in "fc":
+    if dtype_kind(x.dtype) in "fc":
         return x
     from chainrule.ops.views import cast
 

@@ -225,8 +225,9 @@ def _power_slope(ct: Any, x: Any, exponent: float) -> Any:
 
 
 def _power_by_base(x: Any, y: Any) -> Any:
-    """y x^(y-1); 0 where y is 0, also at x = 0."""
-    return where(y == 0, 0.0, y * pow_arrays(x, where(y == 0, 1.0, y - 1.0)))
+    """y x^(y-1), and 0 for 0^0 alone: at x != 0 the product must keep its slope in y, which is 1/x at y = 0."""
+    both = logical_and(x == 0, y == 0)
+    return y * pow_arrays(where(both, 1.0, x), y - 1.0)
 
 
 def pow(x: Any, y: Any) -> Any:

@@ -70,8 +70,8 @@ def setitem(x: Any, v: Any, index: Any) -> Any:
     what was read there.  The result has x's dtype.  **Raises** IndexingError, ShapeError.
 
     >>> import chainrule as cr
-    >>> x, v = cr.zeros(3), cr.tensor(5.0)
-    >>> cr.setitem(x, v, slice(1, None)).tolist()
+    >>> from chainrule.ops.indexing import setitem
+    >>> setitem(cr.zeros(3), cr.tensor(5.0), slice(1, None)).tolist()
     [0.0, 5.0, 5.0]
     """
     v = _value_for("setitem", x, v)

@@ -201,7 +201,7 @@ def cross(x: Any, y: Any, *, axis: int = -1) -> Any:
     **Shapes** `x f[..., 3], y f[..., 3] -> f[..., 3]`, broadcast.  **Raises** ShapeError.
 
     >>> import chainrule as cr
-    >>> cr.cross(cr.tensor([1.0, 0.0, 0.0]), cr.tensor([0.0, 1.0, 0.0])).tolist()
+    >>> cr.linalg.cross(cr.tensor([1.0, 0.0, 0.0]), cr.tensor([0.0, 1.0, 0.0])).tolist()
     [0.0, 0.0, 1.0]
     """
     x, y = as_operand(x), as_operand(y)
