@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from chainrule import modes
 from chainrule.backends.abstract import Abstract
-from chainrule.backends.registry import dtype_in, is_foreign, namespace_of
-from chainrule.core.calls import is_tensor, raw, wrap
+from chainrule.backends.registry import dtype_in, is_foreign, is_numpy, namespace_of
+from chainrule.core.calls import is_tensor, lift, raw, wrap
 from chainrule.errors import ArgumentError, DTypeError, explain
 from chainrule.ops import joining, views
 from chainrule.ops.arguments import as_shape, real_dtype
@@ -29,21 +29,41 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     >>> cr.tensor([[a, a * a], [1.0, 0.0]]).tolist()
     [[2.0, 4.0], [1.0, 0.0]]
     """
-    if isinstance(data, (list, tuple)) and _holds_tensor(data):
-        made: Any = _stacked(data)
-        return made if dtype is None else made.astype(dtype)
+    within = list(_tensors_in(data)) if isinstance(data, (list, tuple)) else []
+    if within:
+        made: Any = _stacked(data, _beside(within))
+        made = made if dtype is None else made.astype(dtype)
+        if requires_grad and made.node is None:
+            made.requires_grad = True
+        return made
     if is_tensor(data) and getattr(data, "node", None) is not None:
         fault = "a copy of a tensor that wants a gradient would lose its graph"
         raise DTypeError(explain("tensor", fault, data=data, remedy="x.detach(), or x itself"))
     return Tensor(data, dtype, requires_grad)
 
 
-def _holds_tensor(data: Any) -> bool:
-    return is_tensor(data) or (isinstance(data, (list, tuple)) and any(_holds_tensor(entry) for entry in data))  # pyright: ignore[reportUnknownVariableType]
+def _tensors_in(data: Any) -> Iterator[Any]:
+    if is_tensor(data):
+        yield data
+    elif isinstance(data, (list, tuple)):
+        for entry in data:  # pyright: ignore[reportUnknownVariableType]
+            yield from _tensors_in(entry)
 
 
-def _stacked(data: Any) -> Any:
-    return joining.stack([_stacked(entry) for entry in data]) if isinstance(data, (list, tuple)) else data  # pyright: ignore[reportUnknownVariableType]
+def _beside(tensors: list[Any]) -> Any:
+    """An array of the dtype that these tensors have together: Python numbers among them are weak."""
+    if all(is_numpy(x.data) for x in tensors):
+        return np.empty((), np.result_type(*{x.data.dtype for x in tensors}))
+    return tensors[0].data
+
+
+def _stacked(data: Any, beside: Any) -> Any:
+    if isinstance(data, (list, tuple)):
+        return joining.stack([_stacked(entry, beside) for entry in data])  # pyright: ignore[reportUnknownVariableType]
+    try:
+        return lift(data, beside, copy=True) if not is_tensor(data) else data
+    except TypeError as error:
+        raise DTypeError(explain("tensor", str(error), data=data)) from None
 
 
 def asarray(data: Any, dtype: Any = None) -> Tensor:
@@ -66,14 +86,31 @@ def asarray(data: Any, dtype: Any = None) -> Tensor:
     return tensor(data, dtype)
 
 
+def _made(name: str, **arguments: Any) -> Any:
+    """An array by NumPy's function of that name.
+
+    **Raises** ArgumentError for what it does not take.
+    """
+    try:
+        return getattr(np, name)(**arguments)
+    except (TypeError, ValueError, ZeroDivisionError) as error:
+        given = {key: value for key, value in arguments.items() if key != "dtype" and value is not None}
+        raise ArgumentError(explain(name, str(error), **given)) from None
+
+
 def _default(dtype: Any, operation: str) -> Any:
     return modes.default_dtype() if dtype is None else real_dtype(operation, dtype)
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of one value, of its own kind of dtype unless told."""
-    wanted = dtype if dtype is not None or not isinstance(fill_value, float) else modes.default_dtype()
-    return Tensor(np.full(as_shape("full", shape), raw(fill_value), wanted), None, requires_grad)
+    """A tensor of one value, of its own kind of dtype unless told; a tensor as the value keeps its graph."""
+    if is_tensor(fill_value) and fill_value.node is not None:
+        made = views.broadcast_to(fill_value, shape)
+        return made if dtype is None else views.astype(made, dtype)
+    wanted = dtype if dtype is not None or type(fill_value) is not float else modes.default_dtype()
+    return Tensor(
+        _made("full", shape=as_shape("full", shape), fill_value=raw(fill_value), dtype=wanted), None, requires_grad
+    )
 
 
 def zeros(shape: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
@@ -122,7 +159,9 @@ def empty_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor
 
 
 def full_like(x: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """One value, of the shape and dtype of x."""
+    """One value, of the shape and dtype of x; a tensor as the value keeps its graph."""
+    if is_tensor(fill_value) and fill_value.node is not None:
+        return views.astype(views.broadcast_to(fill_value, x.shape), x.dtype if dtype is None else dtype)
     return _like("full_like", x, dtype, requires_grad, raw(fill_value))
 
 
@@ -155,14 +194,14 @@ def linspace(
     start: float, stop: float, num: int, dtype: Any = None, endpoint: bool = True, requires_grad: bool = False
 ) -> Tensor:
     """`num` numbers at equal distances from `start` to `stop`."""
-    return Tensor(
-        np.linspace(start, stop, num, endpoint=endpoint, dtype=_default(dtype, "linspace")), None, requires_grad
-    )
+    wanted = _default(dtype, "linspace")
+    made = _made("linspace", start=start, stop=stop, num=num, endpoint=endpoint, dtype=wanted)
+    return Tensor(made, None, requires_grad)
 
 
 def eye(n_rows: int, n_cols: int | None = None, k: int = 0, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones on diagonal `k`, zeros elsewhere."""
-    return Tensor(np.eye(n_rows, n_cols, k, _default(dtype, "eye")), None, requires_grad)
+    return Tensor(_made("eye", N=n_rows, M=n_cols, k=k, dtype=_default(dtype, "eye")), None, requires_grad)
 
 
 @contextmanager

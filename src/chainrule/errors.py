@@ -88,6 +88,12 @@ class VerificationError(ChainruleError, AssertionError):
 _KIND = {"float": "f", "int": "i", "uint": "u", "complex": "c"}
 
 
+def dtype_kind(dtype: Any) -> str:
+    """One letter, as NumPy's `kind`, for a dtype of any library: f, i, u, c, b."""
+    kind = getattr(dtype, "kind", None)
+    return kind if isinstance(kind, str) else dtype_name(dtype)[0]
+
+
 def dtype_name(dtype: Any) -> str:
     """The short name of a dtype: `f32`, `i64`, `bool`."""
     name = str(getattr(dtype, "name", dtype)).rsplit(".", 1)[-1]

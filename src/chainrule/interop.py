@@ -193,7 +193,9 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **keywords: An
         ours: Any = _ours((_REDUCTIONS if method == "reduce" else _SCANS)[ufunc])
         axis = keywords.pop("axis", 0)
         kept = {name: value for name, value in keywords.items() if value is not None and value is not np._NoValue}  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownMemberType]
-        return ours(*inputs, axis=axis, **kept)
+        if set(kept) <= set(_signature(ours).parameters):
+            return ours(*inputs, axis=axis, **kept)
+        keywords = kept
     if keywords:
         name, remedy = f"np.{ufunc.__name__}", "cr.where, or astype first"
         raise DTypeError(

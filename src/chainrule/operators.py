@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from chainrule.ops import elementwise, indexing, joining, linalg, normalised, norms, reductions, scans, views
+from chainrule.ops import elementwise, indexing, joining, linalg, normalised, norms, reductions, scans, take, views
 from chainrule.ops.arguments import ALL_AXES
 
 
@@ -229,7 +229,7 @@ class Operators:
         return views.astype(self, dtype)
 
     def take(self, indices: Any, axis: int | None = None) -> Self:
-        return indexing.take(self, indices, axis=axis)
+        return take.take(self, indices, axis=axis)
 
     def dot(self, other: Any) -> Self:
         return (

@@ -14,14 +14,14 @@ import numpy as np
 from chainrule import modes
 from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import common_namespace, dtype_in, is_foreign, is_number, is_numpy, namespace_of
-from chainrule.core.calls import is_tensor, lift, raw, weak, wrap
-from chainrule.core.graph import before_write, leaf_node, own_copy, share
+from chainrule.core.calls import is_tensor, raw, uneven, weak, wrap
+from chainrule.core.graph import before_write, leaf_node, own_copy, share, take_back
 from chainrule.core.template import bind
-from chainrule.errors import ArgumentError, DTypeError, GraphError, LostGraphError, ShapeError, dtype_name, explain
+from chainrule.errors import ArgumentError, DTypeError, GraphError, LostGraphError, ShapeError, dtype_kind, explain
 from chainrule.interop import array_function, array_ufunc
 from chainrule.operators import Operators
 from chainrule.ops import indexing, joining, views
-from chainrule.ops.arguments import real_dtype
+from chainrule.ops.arguments import lifted, real_dtype
 from chainrule.ops.creation import full_like
 from chainrule.types import Array, Shape
 from chainrule.walks.reverse import reverse
@@ -90,11 +90,12 @@ class Tensor(Operators):
         if not wanted:
             self.node = None
         elif self.node is None:
-            if dtype_name(self.dtype)[0] != "f":
+            if dtype_kind(self.data.dtype) != "f":
                 raise DTypeError(
                     explain("requires_grad", "only floating numbers have gradients", x=self, remedy="2.0 for 2")
                 )
-            if getattr(self, "shared", False):  # a leaf is written where it stands, so its memory is its own
+            # A leaf is written where it stands, so its memory is its own, and an array.
+            if getattr(self, "shared", False) or is_number(self.data):
                 self.data = own_copy(self.data)
                 self.shared = False
             self.node = leaf_node(self)
@@ -227,48 +228,53 @@ class Tensor(Operators):
     # ------------------------------------------------------------ in place
     def __setitem__(self, index: Any, value: Any) -> None:
         if self._is_rebound("[...] =", value):
-            self._rebind(indexing.setitem(self, value, index))
+            self._rebind(indexing.setitem(self, value, index), "[...] =")
         else:
-            before_write(self)
-            indexing.assign(self.data, raw(value), index)
+            before = before_write(self)
+            try:
+                indexing.assign(self.data, raw(value), index)
+            except Exception:
+                take_back(self, before)
+                raise
 
     def __iadd__(self, other: Any) -> Self:
-        return self._update("+=", other, self.__add__, "iadd")
+        return self._update("+=", other, "__add__", "iadd")
 
     def __isub__(self, other: Any) -> Self:
-        return self._update("-=", other, self.__sub__, "isub")
+        return self._update("-=", other, "__sub__", "isub")
 
     def __imul__(self, other: Any) -> Self:
-        return self._update("*=", other, self.__mul__, "imul")
+        return self._update("*=", other, "__mul__", "imul")
 
     def __itruediv__(self, other: Any) -> Self:
-        return self._update("/=", other, self.__truediv__, "itruediv")
+        return self._update("/=", other, "__truediv__", "itruediv")
 
     def __ipow__(self, other: Any) -> Self:
-        return self._update("**=", other, self.__pow__, "ipow")
+        return self._update("**=", other, "__pow__", "ipow")
 
     def __imatmul__(self, other: Any) -> Self:
-        return self._update("@=", other, self.__matmul__, "imatmul")
+        return self._update("@=", other, "__matmul__", "imatmul")
 
     def __ifloordiv__(self, other: Any) -> Self:
-        return self._update("//=", other, self.__floordiv__, "ifloordiv")
+        return self._update("//=", other, "__floordiv__", "ifloordiv")
 
     def __imod__(self, other: Any) -> Self:
-        return self._update("%=", other, self.__mod__, "imod")
+        return self._update("%=", other, "__mod__", "imod")
 
-    def _update(self, sign: str, other: Any, operation: Any, write: str) -> Self:
+    def _update(self, sign: str, other: Any, operation: str, write: str) -> Self:
         """`self += other`: a new value under the old name while recording, otherwise a write into own memory."""
         if self._is_rebound(sign, other):
-            self._rebind(operation(other), sign)
+            self._rebind(getattr(self, operation)(other), sign)
             return self
-        before_write(self)
+        before = before_write(self)
         try:
             self.data = _WRITES[write](self.data, other.data if isinstance(other, Tensor) else other)
         except (TypeError, ValueError) as error:
-            kind = DTypeError if isinstance(error, TypeError) else ShapeError
-            raise kind(
-                explain(sign, str(error), x=self, y=other, remedy="x = x + y, which makes a new tensor")
-            ) from None
+            take_back(self, before)
+            fits = isinstance(error, TypeError)  # then NumPy says which dtype does not
+            fault = str(error) if fits else "the result does not have the shape of the tensor"
+            remedy = f"x = x {sign[:-1]} y, which makes a new tensor"
+            raise (DTypeError if fits else ShapeError)(explain(sign, fault, x=self, y=other, remedy=remedy)) from None
         return self
 
     def _is_rebound(self, sign: str, other: Any) -> bool:
@@ -286,10 +292,14 @@ class Tensor(Operators):
 
     def _rebind(self, result: Self, sign: str = "") -> None:
         if result.shape != self.shape:
-            raise ShapeError(explain(sign, f"the result f{list(result.shape)} does not fit into the tensor", x=self))
+            fault = "the result does not have the shape of the tensor"
+            raise ShapeError(explain(sign, fault, x=self, result=result, remedy="x = ..., which makes a new tensor"))
         if result.dtype != self.dtype:
             if not np.can_cast(result.dtype, self.dtype, "same_kind"):
-                raise DTypeError(explain(sign, f"{result.dtype} does not fit into the tensor", x=self))
+                fault = "the result does not fit into the dtype of the tensor"
+                raise DTypeError(
+                    explain(sign, fault, x=self, result=result, remedy="x = ..., which makes a new tensor")
+                )
             result = result.astype(self.dtype)
         self.data, self.node, self.shared = result.data, result.node, getattr(result, "shared", False)
 
@@ -307,7 +317,7 @@ def _fresh(data: Any, dtype: Any) -> Array:
     try:
         array = np.array(data, wanted)
     except (ValueError, TypeError) as error:
-        raise ArgumentError(explain("tensor", str(error), data=data)) from None
+        raise ArgumentError(explain("tensor", uneven(error), data=data)) from None
     if array.dtype.kind not in "biufc":
         raise DTypeError(explain("tensor", f"{array.dtype} is no dtype of numbers", data=data))
     return array
@@ -362,12 +372,12 @@ def _cotangent(y: Tensor, cotangent: Any, graph: bool) -> Any:
         return wrap(_one_of(y.data), None) if graph else _one_of(y.data)
     ct: Any = cotangent if graph and is_tensor(cotangent) else raw(cotangent)
     if not is_tensor(ct):
-        ct = weak(ct, y.data) if isinstance(ct, (bool, int, float)) else lift(ct, None, copy=graph)
+        ct = weak(ct, y.data) if isinstance(ct, (bool, int, float)) else lifted("backward", "cotangent", ct, copy=graph)
     if ct.shape != y.shape:
         raise ShapeError(explain("backward", "the cotangent does not have the shape of the value", y=y, cotangent=ct))
     if not (isinstance(raw(ct), Abstract) or isinstance(y.data, Abstract)):
-        common_namespace("backward", [y.data, raw(ct)])
-    if dtype_name(ct.dtype)[0] == "c" and dtype_name(y.dtype)[0] != "c":
+        common_namespace("backward", {"y": y.data, "cotangent": raw(ct)})
+    if dtype_kind(ct.dtype) == "c" and dtype_kind(y.dtype) != "c":
         raise DTypeError(explain("backward", "the cotangent of a real value is real", y=y, cotangent=ct))
     ct = ct if ct.dtype == y.dtype else views.cast(ct, y.dtype)
     return wrap(ct, None) if graph and not is_tensor(ct) else ct

@@ -158,10 +158,10 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Tree:
     return built.pop()
 
 
-def flatten_as(structure: Structure, tree: Tree) -> list[Any]:
+def flatten_as(structure: Structure, tree: Tree, asker: str = "tree") -> list[Any]:
     """What stands in `tree` where `structure` has its leaves: leaves, None or whole trees.
 
-    **Raises** ArgumentError where the containers differ.
+    `asker` is named by the error.  **Raises** ArgumentError where the containers differ.
     """
     leaves: list[Any] = []
     todo = [tree]
@@ -170,23 +170,23 @@ def flatten_as(structure: Structure, tree: Tree) -> list[Any]:
         if step is None:
             leaves.append(value)
         else:
-            todo += reversed(_children(step, value))
+            todo += reversed(_children(step, value, asker))
     return leaves
 
 
-def _children(step: Step, value: Any) -> list[Any]:
+def _children(step: Step, value: Any, asker: str) -> list[Any]:
     container = _container(_kind(value))
     if container is None or _kind(value) is not step.kind:
-        raise ArgumentError(f"tree: {_kind(value).__name__} where a {step.kind.__name__} was expected")
+        raise ArgumentError(f"{asker}: {_kind(value).__name__} where a {step.kind.__name__} was expected")
     if step.kind in (dict, OrderedDict):  # by key, so their order may differ
         if set(value) != set(step.context):
-            raise ArgumentError(f"tree: a dictionary with keys {list(value)}, expected {list(step.context)}")
+            raise ArgumentError(f"{asker}: a dictionary with keys {list(value)}, expected {list(step.context)}")
         return [value[key] for key in step.context]
     opened, context = container.flatten(value)
     children = list(opened)
     if context != step.context or len(children) != step.arity:
         raise ArgumentError(
-            f"tree: a {step.kind.__name__} of {len(children)} entries, expected {step.arity} of the same form"
+            f"{asker}: a {step.kind.__name__} of {len(children)} entries, expected {step.arity} of the same form"
         )
     return children
 

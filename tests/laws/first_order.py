@@ -183,6 +183,9 @@ def zero_stays_zero(record: Primitive) -> None:
             for g, one in zip(pull(record, example, [mixed]), ones, strict=True):
                 if g is not None:
                     np.testing.assert_array_equal(g[mixed == 1], one[mixed == 1])
+            for k in np.flatnonzero(keep):  # and each alone, so that no other raises the flag for it
+                alone = example.map(lambda a, k=k: a.ravel()[k : k + 1])
+                expect_zeros(pull(record, alone, [np.zeros(1)]), f"{record.name} at {alone.arrays}")
 
 
 @law(has_rules)

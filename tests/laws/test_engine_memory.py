@@ -47,6 +47,17 @@ def test_a_write_that_no_rule_reads_is_no_trouble():
     early.backward()
 
 
+def test_a_write_before_it_was_recorded_is_no_trouble():
+    w, other = leaf([1.0, 2.0]), leaf([1.0])
+    with cr.no_grad():
+        w *= 3.0
+    y = (w * w).sum()
+    with cr.no_grad():
+        other += 1.0  # a later write, but to something else
+    y.backward()
+    same(w.grad, [6.0, 12.0])
+
+
 def test_a_write_shows_through_views():
     w = leaf(np.arange(6.0).reshape(2, 3))
     y = (w.reshape(3, 2) * w.reshape(3, 2)).sum()
@@ -70,6 +81,12 @@ def test_a_value_never_changes_when_another_is_written():
     same(twice.data, np.arange(6.0).reshape(3, 2))
     same(alone.data, np.arange(6.0).reshape(2, 3))
     same(paused.data, [3.0, 4.0, 5.0])
+    flat = w.reshape(6)
+    flat.sum().backward()  # which frees the view
+    later = flat[:2]
+    with cr.no_grad():
+        w += 1.0
+    same(later.data, [0.0, 100.0])
     c = cr.tensor(np.zeros(4))
     part = c[:2]
     c[0] = 7.0
@@ -85,6 +102,12 @@ def test_a_constant_written_after_it_was_recorded_keeps_its_value_for_the_graph(
     y.backward()
     same(x.grad, [3.0, 4.0])
     same(c.data, [13.0, 14.0])
+    taken = cr.tensor([True, False])
+    x.grad = None
+    z = cr.where(taken, x, 0.0).sum()
+    taken[1] = True
+    z.backward()
+    same(x.grad, [1.0, 0.0])
 
 
 def test_a_leaf_is_written_where_it_stands():
@@ -131,6 +154,9 @@ def test_gradients_share_memory_with_nothing():
         assert not np.shares_memory(a, b)
     x.grad[:] = 9.0
     same(y.grad, np.ones(3))
+    v, w = leaf(np.ones(3)), leaf(np.ones(3))
+    ((v + w) * 2.0).sum().backward()
+    assert not np.shares_memory(v.grad, w.grad)
     a = leaf(np.ones((2, 3)))
     a.sum().backward()
     a.grad[0, 0] = 5.0
@@ -173,6 +199,8 @@ def test_numbers_are_weak_and_told_apart():
     assert cr.copysign(cr.tensor([1.0]), -0.0).item() == -1.0
     assert cr.copysign(cr.tensor([1.0]), 0.0).item() == 1.0
     assert (x * np.float64(2.0)).dtype == np.float64
+    assert cr.where(np.array([True, False]), x, 0.0).dtype == np.float32
+    assert cr.where(cr.tensor([True, False]), 0.0, x).dtype == np.float32
     with pytest.raises(DTypeError):
         cr.tensor(np.array([1], np.int8)) * 1000
 

@@ -10,7 +10,7 @@ import chainrule as cr
 from chainrule.errors import (
     LostGraphError,
 )
-from tests.laws.written import leaf, same
+from tests.laws.written import leaf, same, slope
 
 
 # ------------------------------------------------------------------------------------------------------- higher order
@@ -21,6 +21,17 @@ def test_derivatives_of_derivatives():
         for _ in range(n):
             g = cr.grad(g)
         same(g(1.5), expected + 2.0**n * np.exp(3.0))
+
+
+def test_mixed_second_derivative_of_a_power_at_exponent_zero():
+    """d²(x^y) / dx dy = x^(y-1) (1 + y log x), which is 1/x at y = 0; found by comparing the two engines."""
+    x, y = leaf([1.5, 2.0, -2.0]), leaf([0.0, 0.5, 0.0])
+    for first, second in ((x, y), (y, x)):
+        with np.errstate(invalid="ignore"):
+            (g,) = cr.gradients((x[:2] ** y[:2]).sum(), [first], create_graph=True)
+        (mixed,) = cr.gradients(g.sum(), [second])
+        same(mixed[:2], [1.0 / 1.5, 2.0**-0.5 * (1.0 + 0.5 * np.log(2.0))])
+    same(slope(lambda x, y: x**y, np.array([0.0, -2.0, 0.0]), np.array([0.0, 0.0, 2.0]))[0], [0.0, 0.0, 0.0])
 
 
 def test_create_graph_gives_tensors_that_can_be_differentiated():
@@ -55,6 +66,30 @@ def test_forward_adds_over_paths():
     _, linear = cr.linearize(f, x, y)
     same(linear(tx, ty), expected.sum())
     same(linear(2.0 * tx, np.zeros(2)), 2.0 * (tx * y * x + a * tx + np.cos(a) * tx * y * y).sum())
+
+
+def test_forward_broadcasts_and_masks():
+    t = cr.jvp(lambda x: x + np.ones((2, 3)), (np.zeros(3),), (np.arange(3.0),))[1]
+    same(t, [[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]])
+    same(cr.jvp(cr.sqrt, (np.array([4.0, 0.0]),), (np.array([1.0, 0.0]),))[1], [0.25, 0.0])
+
+
+def test_forward_masks_where_the_slope_is_zero():
+    with np.errstate(over="ignore"):
+        same(
+            cr.jvp(lambda x: cr.tanh(cr.exp(x)), (np.array([1000.0, 0.0]),), (np.ones(2),))[1],
+            [0.0, 1 - np.tanh(1) ** 2],
+        )
+
+
+def test_forward_gives_every_result_its_tangent():
+    def f(x):
+        y = x * x
+        return y, cr.sin(y) * x, y
+
+    _, (a, b, c) = cr.jvp(f, (0.7,), (1.0,))
+    same([a, c], [1.4, 1.4])
+    same(b, np.cos(0.49) * 1.4 * 0.7 + np.sin(0.49))
 
 
 def test_transforms_touch_no_grad():

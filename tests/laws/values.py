@@ -36,9 +36,9 @@ TEXTBOOK: dict[str, Any] = {
     "bitwise_invert": np.logical_not,
     "getitem": lambda x, index: x[index],
     "gather": lambda x, index: x[index.entries],
-    "reduce_sum": lambda x, axes, keepdims: np.sum(x, axis=axes, keepdims=keepdims),
-    "reduce_all": lambda x, axes, keepdims: np.all(x, axis=axes, keepdims=keepdims),
-    "reduce_any": lambda x, axes, keepdims: np.any(x, axis=axes, keepdims=keepdims),
+    "sum": lambda x, axes, keepdims: np.sum(x, axis=axes, keepdims=keepdims),
+    "all": lambda x, axes, keepdims: np.all(x, axis=axes, keepdims=keepdims),
+    "any": lambda x, axes, keepdims: np.any(x, axis=axes, keepdims=keepdims),
 }
 
 

@@ -35,6 +35,17 @@ def judged(mutant: rules.RuleMutant | engine.EngineMutant) -> tuple[str, str]:
     return mutant.name, killer(mutant)
 
 
+def judge(mutants: Sequence[rules.RuleMutant | engine.EngineMutant], workers: int) -> list[tuple[str, str]]:
+    """(name, what notices it) of each."""
+    context = multiprocessing.get_context(engine.CONTEXT)
+    of_rules = [mutant for mutant in mutants if isinstance(mutant, rules.RuleMutant)]
+    of_engine = [mutant for mutant in mutants if isinstance(mutant, engine.EngineMutant)]
+    with context.Pool(workers) as pool:
+        results = pool.map(judged, of_rules, chunksize=8)
+    with context.Pool(workers, maxtasksperchild=1) as pool:  # each imports the library anew
+        return [*results, *pool.map(judged, of_engine, chunksize=1)]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.run", description=__doc__)
     parser.add_argument("pattern", nargs="?", default="", help="only mutants whose name holds this")
@@ -45,8 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = sample(arguments.sample) if arguments.sample else everything()
     chosen = [mutant for mutant in chosen if arguments.pattern in mutant.name]
     start = time.perf_counter()
-    with multiprocessing.get_context(engine.CONTEXT).Pool(arguments.workers) as pool:
-        results = list(pool.imap(judged, chosen, chunksize=4))
+    results = judge(chosen, arguments.workers)
     survivors = [name for name, by in results if not by]
     if arguments.verbose:
         for name, by in results:

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.core.graph import next_number
-from chainrule.core.primitive import Primitive, primitive
-from chainrule.ops import families, indexing, linalg, reductions, views
+from chainrule.core.graph import next_number, reach_newer
+from chainrule.core.primitive import PRIMITIVES, Primitive, primitive
+from chainrule.errors import GraphError
+from chainrule.ops import families, linalg, reductions, views
+from chainrule.walks import forward, reverse
 from tests.transforms.formulas import difference
 
 RNG = np.random.default_rng(3)
@@ -130,26 +132,26 @@ def test_general_family_pushes_by_transposition(record):
     )
 
 
-def test_transposition_does_not_walk_the_whole_graph():
-    """Residuals are tied to everything before; a recorded chain of n would take n^2."""
-    import time
+def test_transposition_does_not_walk_the_whole_graph(monkeypatch):
+    """Residuals are tied to everything before: a recorded chain of n would take n^2 steps."""
+    op = primitive("test_chain", families.GENERAL, [lambda ct, out: ct * out], forward=np.exp, listed=False)
+    passed = []
 
-    from chainrule.ops.families import GENERAL
+    def counted(roots, since):
+        nodes = reach_newer(roots, since)
+        passed.append(len(nodes))
+        return nodes
 
-    op = primitive("test_chain", GENERAL, [lambda ct, out: ct * out], forward=np.exp, listed=False)
+    monkeypatch.setattr(reverse, "reach_newer", counted)
 
-    def seconds(n):
-        def f(x):
-            for _ in range(n):
-                x = op(x) * 0.1
-            return x
+    def f(x):
+        for _ in range(50):
+            x = op(x) * 0.1
+        return x
 
-        start = time.perf_counter()
-        cr.grad(lambda x: tangent(f, x, 1.0))(0.5)
-        return time.perf_counter() - start
-
-    seconds(10)
-    assert min(seconds(1600) for _ in range(2)) < 12 * min(seconds(200) for _ in range(2))
+    cr.grad(lambda x: tangent(f, x, 1.0))(0.5)
+    assert len(passed) >= 50
+    assert max(passed) <= 2
 
 
 def test_several_inputs_linear_bilinear_and_variadic(record):
@@ -198,8 +200,8 @@ def test_several_outputs_linear_and_general(record):
 
 
 def _joined(cts, n):
-    index = [indexing.Index(slice(0, n)), indexing.Index(slice(n, 2 * n))]
-    pieces = [indexing.scatter(ct, i, (2 * n,)) for ct, i in zip(cts, index, strict=True) if ct is not None]
+    rows = [np.eye(2 * n)[:n], np.eye(2 * n)[n:]]
+    pieces = [linalg.matmul(ct, r) for ct, r in zip(cts, rows, strict=True) if ct is not None]
     return pieces[0] if len(pieces) == 1 else pieces[0] + pieces[1]
 
 
@@ -216,8 +218,23 @@ def test_linearize_runs_the_function_once():
 
 
 def test_every_family_says_how_it_pushes():
-    from chainrule.core.primitive import PRIMITIVES
-    from chainrule.walks import forward
-
     assert {p.family.push for p in PRIMITIVES.values()} <= set(forward._PUSHES)
     assert all(isinstance(p, Primitive) for p in PRIMITIVES.values())
+
+
+def test_case_g1_reused_values():
+    def f(a):
+        b = a + a
+        return b + b
+
+    assert (cr.grad(f)(1.0), cr.jvp(f, (1.0,), (1.0,))[1]) == (4.0, 4.0)
+    assert (cr.grad(lambda x: x * x + x)(2.0), cr.jvp(lambda x: x * x + x, (2.0,), (1.0,))[1]) == (5.0, 5.0)
+
+
+def test_case_h5_an_array_built_from_entries():
+    f = lambda th: cr.tensor([[th[0], th[1]], [th[2], th[3]]], dtype=np.float64)
+    th = np.array([1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(cr.jacobian(f)(th), np.eye(4).reshape(2, 2, 4))
+    np.testing.assert_array_equal(cr.jvp(f, (th,), (2 * th,))[1], 2 * th.reshape(2, 2))
+    with pytest.raises(GraphError, match="detach"):
+        cr.grad(lambda th: reductions.sum(np.array([[th[0], th[1]], [th[2], th[3]]])))(th)

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from typing import Any
 
 import numpy as np
 
-_PIN_BYTES = 1 << 20
-_PIN_EVERY = 32
+_BLOCK = 1 << 20  # bytes
+_TRY_EVERY = 7  # no common factor with the number of walks in a step (grad 1, hvp 2), so each of them gets its turn
+_FORGET_EVERY = 7 << 12
 _walks = 0
-_pin: object = None
+_held: Any = None
+_address = 0
 
 # <malloc.h>
 _M_TRIM_THRESHOLD = -1
@@ -23,15 +26,22 @@ _M_MMAP_MAX = -4
 
 
 def hold_peak() -> None:
-    """Called at the start of a reverse walk, when the most memory is in use.
+    """Called at the start of a walk, when the most memory is in use.
 
-    glibc can only return what lies above the last block in use.  One untouched block, made at the peak and held until
-    a later walk, keeps what lies below it; it costs address space, no memory.  Steps of a loop resemble each other,
-    so it need not be moved at each.
+    glibc can only return what lies above the last block in use.  One untouched block, made at a peak and held, keeps
+    what lies below it; it costs address space, no memory.  From time to time another is made, and held instead if it
+    lies higher.
     """
-    global _walks, _pin
-    if _walks < 4 or _walks % _PIN_EVERY == 0:  # the first ones lie outside the heap, until one of them was freed
-        _pin = np.empty(_PIN_BYTES, np.uint8)
+    global _walks, _held, _address
+    if _walks % _TRY_EVERY == 0:
+        if _walks == 0:
+            np.empty(
+                _BLOCK, np.uint8
+            )  # lies outside the heap; once it was freed, glibc takes such blocks from the heap
+        block = np.empty(_BLOCK, np.uint8)
+        address = block.__array_interface__["data"][0]
+        if address > _address or _walks % _FORGET_EVERY == 0:
+            _held, _address = block, address
     _walks += 1
 
 

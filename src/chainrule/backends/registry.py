@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from chainrule import modes
-from chainrule.errors import BackendError, explain
+from chainrule.errors import BackendError, describe, explain
 
 NUMPY_TYPES = (np.ndarray, np.generic)
 _namespaces: dict[type, Any] = {}
@@ -58,13 +58,14 @@ def dtype_in(library: Any, dtype: Any) -> Any:
     return getattr(library, np.dtype(dtype).name) if isinstance(dtype, (str, type, np.dtype)) else dtype
 
 
-def common_namespace(operation: str, arrays: list[Any]) -> Any:
-    """The one library that owns all `arrays`.
+def common_namespace(operation: str, operands: dict[str, Any]) -> Any:
+    """The one library that owns all operands, which are given by name.
 
     **Raises** BackendError where two libraries meet.
     """
-    kinds: set[type] = {np.ndarray if is_numpy(array) else type(array) for array in arrays}
-    if len(kinds) > 1:
-        names = " and ".join(sorted(f"{kind.__module__}.{kind.__name__}" for kind in kinds))
-        raise BackendError(explain(operation, f"arrays of different libraries: {names}", remedy="converting one"))
-    return namespace_of(arrays[0])
+    libraries = {name: np.ndarray if is_numpy(a) else type(a) for name, a in operands.items()}
+    if len(set(libraries.values())) > 1:
+        named = [f"{name} {describe(a)} of {libraries[name].__module__.split('.')[0]}" for name, a in operands.items()]
+        fault = " · ".join(["arrays of different libraries", *named])
+        raise BackendError(explain(operation, fault, remedy="all operands as arrays of one library"))
+    return namespace_of(next(iter(operands.values())))

@@ -70,7 +70,10 @@ def constant(value: Any, beside: Any) -> Any:
 
 
 def weak(value: Any, beside: Any) -> Any:
-    """A Python number as a 0-d array of the dtype that it takes beside the array `beside`."""
+    """A Python number as a 0-d array of the dtype that it takes beside the array `beside`.
+
+    **Raises** TypeError, for the caller to word, where it does not fit.
+    """
     if not (is_numpy(beside) or isinstance(beside, Abstract)):
         xp = namespace_of(beside)
         floats = isinstance(value, float) and not xp.isdtype(beside.dtype, "real floating")
@@ -79,7 +82,7 @@ def weak(value: Any, beside: Any) -> Any:
     try:
         return np.array(value, dtype)
     except OverflowError as error:
-        raise DTypeError(explain("constant", f"{value} does not fit into {dtype}", x=beside)) from error
+        raise TypeError(f"{value} does not fit into {dtype}") from error
 
 
 def is_mask(array: Any) -> bool:
@@ -88,7 +91,10 @@ def is_mask(array: Any) -> bool:
 
 
 def lift(value: Any, beside: Any, copy: bool) -> Any:
-    """Any operand as a raw array, beside the array `beside` (None: it stands alone)."""
+    """Any operand as a raw array, beside the array `beside` (None: it stands alone).
+
+    **Raises** TypeError, which the caller words: it knows the operation and the other operands.
+    """
     if type(value) in NUMBER and beside is not None:
         return weak(value, beside)
     if isinstance(value, Abstract) or is_foreign(value):
@@ -97,11 +103,18 @@ def lift(value: Any, beside: Any, copy: bool) -> Any:
         return np.array(value) if copy else value
     try:
         array = np.array(value)
-    except (ValueError, ChainruleError) as error:
-        raise DTypeError(f"{type(value).__name__} is no array: {error}") from error
+    except ChainruleError as error:
+        raise TypeError(f"a {type(value).__name__} that holds tensors is no array, cr.tensor(...) stacks it") from error
+    except ValueError as error:
+        raise TypeError(f"{type(value).__name__} is no array: {uneven(error)}") from error
     if array.dtype.kind not in "biufc":
-        raise DTypeError(explain("operand", f"{type(value).__name__} is no array of numbers", x=value))
+        raise TypeError(f"{type(value).__name__} is no array of numbers")
     return array
+
+
+def uneven(error: Exception) -> str:
+    """NumPy's complaint about nested lists, in short."""
+    return "rows of different lengths" if "inhomogeneous" in str(error) else str(error)
 
 
 def general(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...]) -> Any:
@@ -110,8 +123,8 @@ def general(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...]
     strong = [raw(operand) for operand in operands if hasattr(operand, "dtype")]
     # a number takes its kind from the first operand that is no mask: where(mask, x32, 0.0) stays float32
     beside = next((a for a in strong if not is_mask(a)), strong[0] if strong else None)
-    datas = [raw(a) if is_tensor(a) else lift(a, beside, copy=bool(tensors)) for a in operands]
     try:
+        datas = [raw(a) if is_tensor(a) else lift(a, beside, copy=bool(tensors)) for a in operands]
         out = compute(primitive, datas, parameters)
     except (ValueError, TypeError, IndexError) as error:
         raise failed(primitive, operands, parameters, error) from None
@@ -142,7 +155,11 @@ def compute(primitive: Any, datas: list[Any], parameters: tuple[Any, ...]) -> An
         return equations.record(primitive, datas, parameters)
     if all(is_numpy(data) for data in datas):
         return primitive.forward(*arrays, *parameters)
-    return primitive.standard(common_namespace(primitive.name, datas), *arrays, *parameters)
+    return primitive.standard(
+        common_namespace(primitive.name, dict(zip(primitive.names(len(datas)), datas, strict=True))),
+        *arrays,
+        *parameters,
+    )
 
 
 def make_node(

@@ -154,14 +154,17 @@ def own_copy(data: Any) -> Any:
     return data.copy() if isinstance(data, Abstract) else namespace_of(data).asarray(data, copy=True)
 
 
-def before_write(tensor: Any) -> None:
-    """Prepare a tensor's own memory for a write: whoever recorded or shares the old value keeps it or will be told."""
+def before_write(tensor: Any) -> int:
+    """Prepare a tensor's own memory for a write: whoever recorded or shares the old value keeps it or will be told.
+
+    Returns the number of the write before, for `take_back`.
+    """
     node = tensor.node
     if node is None or node[PRIMITIVE] is not None:
         if node is not None or getattr(tensor, "shared", False) or is_number(tensor.data):
             tensor.data = own_copy(tensor.data)
             tensor.shared = False
-        return
+        return 0
     leaf: Leaf = node[RESIDUALS]
     if leaf.aliases:
         for alias in leaf.aliases:
@@ -169,7 +172,14 @@ def before_write(tensor: Any) -> None:
             if view is not None:
                 view.data = own_copy(view.data)
         leaf.aliases.clear()
-    if is_number(tensor.data):
-        tensor.data = own_copy(tensor.data)
+    before = leaf.written
     leaf.written = next_number()
     modes.note_write(leaf.written)
+    return before
+
+
+def take_back(tensor: Any, before: int) -> None:
+    """The write came to nothing, so what was recorded is as good as before."""
+    node = tensor.node
+    if node is not None and node[PRIMITIVE] is None:
+        node[RESIDUALS].written = before

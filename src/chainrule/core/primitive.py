@@ -48,6 +48,7 @@ class Options(TypedDict, total=False):
     is_view: bool
     hides: bool
     multiple: bool
+    same: Function
 
 
 PRIMITIVES: dict[str, Primitive] = {}
@@ -156,6 +157,7 @@ def primitive(
     is_view: bool = False,
     hides: bool = False,
     multiple: bool = False,
+    same: Function | None = None,
     listed: bool = True,
 ) -> Callable[..., Any]:
     """Declare an operation and return the function that performs it.
@@ -165,7 +167,8 @@ def primitive(
     `shape_rule` and `dtype_rule` map types and parameters to the result's (default: the family's; asked of NumPy).
     `expected(*operands, *parameters)`: words for a message.  `domain`: intervals that inputs are drawn from in tests;
     `samples`: or whole examples.  `is_view`: the result may share the first input's memory.  `hides`: the result may
-    leave out a NaN that an input holds.  `multiple`: the result is a tuple of arrays.  `listed`: the record is one of the
+    leave out a NaN that an input holds.  `multiple`: the result is a tuple of arrays.
+    `same`: what the operation is of twice the same tensor, where that is cheaper (x * x).  `listed`: the record is one of the
     library's own, found in PRIMITIVES and called through generated code; users' operations, whose names may be
     anything, are neither.
 
@@ -188,8 +191,10 @@ def primitive(
         p.pull = partial(calls.pull, p)
     else:
         p.keeps = _keeps(p)
-        make_call, make_pull = template(p.inputs, p.parameters, p.reads, p.keeps, is_view, family.push == "rule")
-        p.call = make_call(p, p.forward, calls.general, calls.constant, calls.failed, share)
+        make_call, make_pull = template(
+            p.inputs, p.parameters, p.reads, p.keeps, is_view, family.push == "rule", same is not None
+        )
+        p.call = make_call(p, p.forward, calls.general, calls.constant, calls.failed, share, same)
 
         def first_pull(*of: Any) -> None:
             p.pull = make_pull(p.rules)

@@ -36,10 +36,11 @@ def late(name: str) -> Any:
 
 
 _CALL = """
-def make(primitive, forward, general, constant, failed, share):
+def make(primitive, forward, general, constant, failed, share, same):
     def call({arguments}):
         if modes.unusual: return general(primitive, ({inputs},), ({parameters}))
         if {all_tensors}:
+            {same}
             {unpack}
             try: out = forward({datas}{more})
             except (ValueError, TypeError, IndexError) as error: raise failed(primitive, ({inputs},), ({parameters}), error) from None
@@ -93,6 +94,7 @@ def template(
     keeps: tuple[str, ...],
     is_view: bool,
     diagonal: bool,
+    has_same: bool,
 ) -> Any:
     """`make_call(primitive, forward, ...)` and `make_pull(rules)` for one pattern: what each rule reads, None for no rule."""
     live = [(a, read) for a, read in zip(inputs, reads, strict=True) if read is not None]
@@ -109,6 +111,7 @@ def template(
         more=each(", {a}", parameters, ""),
         all_tensors=each("type({a}) is Tensor", between=" and "),
         no_tensors=each("type({a}) is not Tensor", between=" and "),
+        same="if x is y: return same(x)" if has_same else "",
         unpack=each("d_{a} = {a}.data; n_{a} = {a}.node", between="; "),
         datas=each("d_{a}"),
         no_node=each("n_{a} is None", between=" and ") + " or modes.paused and modes.is_paused()" if live else "True",
@@ -185,5 +188,7 @@ def _value(name: str, a: str, parameters: tuple[str, ...]) -> str:
 def _lift(inputs: tuple[str, ...], parameters: tuple[str, ...]) -> str:
     """What happens where tensors meet other operands."""
     if inputs == ("x", "y") and not parameters:
-        return "return call(x, constant(y, x)) if type(x) is Tensor else call(constant(x, y), y)"
+        lifted = "call(x, constant(y, x)) if type(x) is Tensor else call(constant(x, y), y)"
+        failure = "except TypeError as error: raise failed(primitive, (x, y), (), error) from None"
+        return f"try: return {lifted}\n        {failure}"
     return f"return general(primitive, ({', '.join(inputs)},), ({''.join(q + ', ' for q in parameters)}))"

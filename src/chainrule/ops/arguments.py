@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.core.calls import lift
-from chainrule.errors import ArgumentError, DTypeError, ShapeError, dtype_name, explain
+from chainrule.errors import ArgumentError, DTypeError, ShapeError, dtype_kind, explain
 from chainrule.types import Shape
 
 ALL_AXES = tuple(tuple(range(ndim)) for ndim in range(65))  # NumPy arrays have at most 64 axes
@@ -25,13 +25,26 @@ def shape_of(x: Any) -> Shape:
 
 def as_operand(x: Any) -> Any:
     """x itself if it is an array or a tensor; numbers and lists become NumPy arrays."""
-    return x if hasattr(x, "dtype") else lift(x, None, copy=False)
+    return x if hasattr(x, "dtype") else lifted("operand", "x", x)
+
+
+def lifted(operation: str, name: str, value: Any, copy: bool = False) -> Any:
+    """A number or list as a NumPy array.
+
+    **Raises** DTypeError for what is no array of numbers.
+    """
+    try:
+        return lift(value, None, copy)
+    except TypeError as error:
+        raise DTypeError(
+            explain(operation, str(error), expected="numbers, arrays or tensors", **{name: value})
+        ) from None
 
 
 def as_floating(x: Any) -> Any:
     """x, as float64 where it holds integers or truth values."""
     x = as_operand(x)
-    if dtype_name(x.dtype)[0] in "fc":
+    if dtype_kind(x.dtype) in "fc":
         return x
     from chainrule.ops.views import cast
 

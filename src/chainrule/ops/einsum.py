@@ -16,21 +16,33 @@ from chainrule.errors import ArgumentError, ShapeError, explain
 from chainrule.ops.arguments import as_operand
 from chainrule.ops.arranging import diagonal_of
 from chainrule.ops.elementwise import multiply
-from chainrule.ops.linalg import arranged, matmul_arrays
+from chainrule.ops.linalg import matmul_arrays
 from chainrule.ops.reductions import reduce_sum
-from chainrule.ops.views import astype, reshape_to
+from chainrule.ops.views import astype, permute, reshape_to
 from chainrule.types import Shape
 
 Labels = tuple[str, ...]
+Steps = list[tuple[Any, ...]]
+"""Operations on one array, each with its parameters."""
+
+
+class Meeting(NamedTuple):
+    """Operands number `left` and `right` become one, which goes to the end of the list."""
+
+    left: int
+    right: int
+    prepare_left: Steps
+    prepare_right: Steps
+    operation: Any
+    finish: Steps
 
 
 class Plan(NamedTuple):
     """What to do for given subscripts and shapes."""
 
-    inputs: tuple[Labels, ...]
-    output: Labels
-    sizes: dict[str, int]
-    pairs: tuple[tuple[int, int], ...]
+    alone: list[Steps]
+    meetings: list[Meeting]
+    finish: Steps
 
 
 def einsum(subscripts: str, *operands: Any) -> Any:
@@ -50,24 +62,65 @@ def einsum(subscripts: str, *operands: Any) -> Any:
         raise ArgumentError(explain("einsum", fault, subscripts=subscripts, expected='such as "ij,jk->ik"'))
     arrays = [as_operand(operand) for operand in operands]
     plan = _plan(subscripts, tuple(tuple(array.shape) for array in arrays))
-    terms = [_reduced(x, labels, plan) for x, labels in zip(arrays, _with_needs(plan), strict=True)]
-    for i, j in plan.pairs:
-        y, x = terms.pop(j), terms.pop(i)
-        needed = set(plan.output).union(*(labels for _, labels in terms))
-        terms.append(_product(x, y, needed, plan.sizes))
-    out, labels = terms[0]
-    out = _arranged_as(out, labels, plan.output)
-    return _in_dtype(out, arrays)
+    terms = [_done(x, steps) for x, steps in zip(arrays, plan.alone, strict=True)]
+    for meeting in plan.meetings:
+        y, x = terms.pop(meeting.right), terms.pop(meeting.left)
+        both = meeting.operation(_done(x, meeting.prepare_left), _done(y, meeting.prepare_right))
+        terms.append(_done(both, meeting.finish))
+    out = _done(terms[0], plan.finish)
+    dtype = arrays[0].dtype  # sums of short integers are long ones, but what is of one dtype stays so
+    return astype(out, dtype) if out.dtype != dtype and all(array.dtype == dtype for array in arrays) else out
 
 
-def _in_dtype(out: Any, arrays: list[Any]) -> Any:
-    """Sums of short integers are long ones, but a product of one dtype stays what it is."""
-    dtype = arrays[0].dtype
-    same = all(array.dtype == dtype for array in arrays)
-    return astype(out, dtype) if same and out.dtype != dtype else out
+def _done(x: Any, steps: Steps) -> Any:
+    for operation, *parameters in steps:
+        x = operation(x, *parameters)
+    return x
 
 
 # ------------------------------------------------------------------------------------------------------------ the plan
+class _Term:
+    """An operand while the plan is made: the labels of its axes, their lengths, and the steps so far."""
+
+    def __init__(self, labels: Labels, shape: Shape) -> None:
+        self.labels, self.shape = labels, shape
+        self.steps: Steps = []
+
+    def reshape(self, labels: Labels, shape: Shape) -> None:
+        if shape != self.shape:
+            self.steps.append((reshape_to, shape))
+        self.labels, self.shape = labels, shape
+
+    def arrange(self, labels: Labels) -> None:
+        self.permute(tuple(self.labels.index(label) for label in labels))
+
+    def permute(self, order: tuple[int, ...]) -> None:
+        if order != tuple(range(len(order))):
+            self.steps.append((permute, order))
+        self.labels, self.shape = tuple(self.labels[k] for k in order), tuple(self.shape[k] for k in order)
+
+    def drop_broadcast(self, sizes: dict[str, int]) -> None:
+        """Without the axes of length 1 that only broadcast."""
+        kept = [k for k, label in enumerate(self.labels) if self.shape[k] == sizes[label]]
+        self.reshape(tuple(self.labels[k] for k in kept), tuple(self.shape[k] for k in kept))
+
+    def take_diagonals(self) -> None:
+        """Each label once."""
+        for label in [label for label, count in Counter(self.labels).items() for _ in range(count - 1)]:
+            first = self.labels.index(label)
+            second = self.labels.index(label, first + 1)
+            self.permute((*(k for k in range(len(self.labels)) if k not in (first, second)), first, second))
+            self.steps.append((diagonal_of, 0))
+            self.labels, self.shape = self.labels[:-1], self.shape[:-1]
+
+    def sum_all_but(self, needed: set[str]) -> None:
+        away = tuple(k for k, label in enumerate(self.labels) if label not in needed)
+        if away:
+            self.steps.append((reduce_sum, away, False))
+            self.shape = tuple(n for k, n in enumerate(self.shape) if k not in away)
+            self.labels = tuple(label for label in self.labels if label in needed)
+
+
 @lru_cache(maxsize=512)
 def _plan(subscripts: str, shapes: tuple[Shape, ...]) -> Plan:
     inputs, output = _parsed(subscripts, shapes)
@@ -75,11 +128,57 @@ def _plan(subscripts: str, shapes: tuple[Shape, ...]) -> Plan:
     for label in output:
         if label not in sizes:
             raise ArgumentError(_about(subscripts, shapes, f"the output label {label!r} is in no operand"))
-    terms = [
-        frozenset(label for label, n in zip(labels, shape, strict=True) if n == sizes[label])
-        for labels, shape in zip(inputs, shapes, strict=True)
-    ]
-    return Plan(inputs, output, sizes, _order(terms, frozenset(output), sizes))
+    terms: list[_Term] = [_Term(labels, shape) for labels, shape in zip(inputs, shapes, strict=True)]
+    for term in terms:
+        term.drop_broadcast(sizes)
+        term.take_diagonals()
+    for k, term in enumerate(terms):
+        term.sum_all_but(_needed(terms, output, (k,)))
+    alone = [term.steps for term in terms]
+    meetings: list[Meeting] = []
+    while len(terms) > 1:
+        _, _, i, j = min((*_price(terms, i, j, output, sizes), i, j) for i, j in combinations(range(len(terms)), 2))
+        meeting, both = _meeting(terms, i, j, _needed(terms, output, (i, j)), sizes)
+        meetings.append(meeting)
+        terms = [*(term for k, term in enumerate(terms) if k not in (i, j)), both]
+    last = _Term(terms[0].labels, terms[0].shape)
+    last.arrange(output)
+    return Plan(alone, meetings, last.steps)
+
+
+def _needed(terms: list[_Term], output: Labels, of: tuple[int, ...]) -> set[str]:
+    """The labels that the output or operands other than `of` need."""
+    return set(output).union(*(term.labels for k, term in enumerate(terms) if k not in of))
+
+
+def _price(terms: list[_Term], i: int, j: int, output: Labels, sizes: dict[str, int]) -> tuple[int, int]:
+    """What decides which operands meet first: by how much memory grows, then the number of multiplications."""
+    labels = {*terms[i].labels, *terms[j].labels}
+    result = prod(sizes[label] for label in labels & _needed(terms, output, (i, j)))
+    return result - prod(terms[i].shape) - prod(terms[j].shape), prod(sizes[label] for label in labels)
+
+
+def _meeting(terms: list[_Term], i: int, j: int, needed: set[str], sizes: dict[str, int]) -> tuple[Meeting, _Term]:
+    """Two operands as one: what both have and nobody else needs is summed by a product of matrices."""
+    x, y = (_Term(terms[k].labels, terms[k].shape) for k in (i, j))
+    batch = tuple(label for label in x.labels if label in y.labels and label in needed)
+    inner = tuple(label for label in x.labels if label in y.labels and label not in needed)
+    left = tuple(label for label in x.labels if label not in y.labels)
+    right = tuple(label for label in y.labels if label not in x.labels)
+    front, of_left, of_inner, of_right = (tuple(sizes[k] for k in labels) for labels in (batch, left, inner, right))
+    x.arrange((*batch, *left, *inner))
+    y.arrange((*batch, *inner, *right))
+    both = _Term((*batch, *left, *right), (*front, *of_left, *of_right))
+    if inner:
+        x.reshape((), (*front, prod(of_left), prod(of_inner)))
+        y.reshape((), (*front, prod(of_inner), prod(of_right)))
+        finish: Steps = [(reshape_to, both.shape)] if len(left) != 1 or len(right) != 1 else []
+        return Meeting(i, j, x.steps, y.steps, matmul_arrays, finish), both
+    if right:
+        x.reshape((), (*front, *of_left, *(1 for _ in right)))
+    if left and y.shape:
+        y.reshape((), (*front, *(1 for _ in left), *of_right))
+    return Meeting(i, j, x.steps, y.steps, multiply, []), both
 
 
 def _about(subscripts: str, shapes: tuple[Shape, ...], fault: str) -> str:
@@ -93,7 +192,11 @@ def _parsed(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[Labels, .
     left, arrow, right = text.partition("->")
     terms = left.split(",")
     letters = text.replace("->", "").replace("...", "").replace(",", "")
-    if not all(letter.isalpha() for letter in letters) or any(term.count("...") > 1 for term in [*terms, right]):
+    if (
+        "->" in right
+        or not all(letter.isalpha() for letter in letters)
+        or any(term.count("...") > 1 for term in [*terms, right])
+    ):
         fault = "subscripts are letters, commas, `...` once for each operand, and one `->`"
         raise ArgumentError(_about(subscripts, shapes, fault))
     if len(terms) != len(shapes):
@@ -139,89 +242,3 @@ def _sizes(subscripts: str, inputs: tuple[Labels, ...], shapes: tuple[Shape, ...
                 raise ShapeError(_about(subscripts, shapes, f"label {name} has length {have}, but {n} in operand {k}"))
             sizes[label] = n if have == 1 else have
     return sizes
-
-
-def _order(terms: list[frozenset[str]], output: frozenset[str], sizes: dict[str, int]) -> tuple[tuple[int, int], ...]:
-    """Which operands meet: again and again the pair whose product grows least, then the one with the least work."""
-    pairs: list[tuple[int, int]] = []
-    while len(terms) > 1:
-        _, _, i, j = min((*_price(terms, i, j, output, sizes), i, j) for i, j in combinations(range(len(terms)), 2))
-        pairs.append((i, j))
-        merged = _kept(terms, i, j, output)
-        terms = [term for k, term in enumerate(terms) if k not in (i, j)] + [merged]
-    return tuple(pairs)
-
-
-def _kept(terms: list[frozenset[str]], i: int, j: int, output: frozenset[str]) -> frozenset[str]:
-    """The labels that the product of two operands must keep."""
-    return (terms[i] | terms[j]) & output.union(*(term for k, term in enumerate(terms) if k not in (i, j)))
-
-
-def _price(
-    terms: list[frozenset[str]], i: int, j: int, output: frozenset[str], sizes: dict[str, int]
-) -> tuple[int, int]:
-    """By how much memory grows, and the number of multiplications."""
-
-    def size(labels: frozenset[str]) -> int:
-        return prod(sizes[label] for label in labels)
-
-    return size(_kept(terms, i, j, output)) - size(terms[i]) - size(terms[j]), size(terms[i] | terms[j])
-
-
-def _with_needs(plan: Plan) -> list[tuple[Labels, set[str]]]:
-    """The labels of each operand, and those that the others or the output need."""
-    return [
-        (labels, set(plan.output).union(*(other for j, other in enumerate(plan.inputs) if j != k)))
-        for k, labels in enumerate(plan.inputs)
-    ]
-
-
-# ------------------------------------------------------------------------------------------------------------ the work
-def _reduced(x: Any, of: tuple[Labels, set[str]], plan: Plan) -> tuple[Any, Labels]:
-    """One operand with each label once, without axes that only broadcast, summed over what nobody else needs."""
-    labels, needed = of
-    shape = x.shape
-    kept = [k for k, label in enumerate(labels) if shape[k] == plan.sizes[label]]
-    if len(kept) < len(labels):
-        x, labels = reshape_to(x, tuple(shape[k] for k in kept)), tuple(labels[k] for k in kept)
-    for label, count in Counter(labels).items():
-        for _ in range(count - 1):
-            first = labels.index(label)
-            second = labels.index(label, first + 1)
-            rest = tuple(k for k in range(len(labels)) if k not in (first, second))
-            x = diagonal_of(arranged(x, (*rest, first, second)), 0)
-            labels = (*(labels[k] for k in rest), label)
-    alone = tuple(k for k, label in enumerate(labels) if label not in needed)
-    if alone:
-        x, labels = reduce_sum(x, alone, False), tuple(label for label in labels if label in needed)
-    return x, labels
-
-
-def _product(
-    a: tuple[Any, Labels], b: tuple[Any, Labels], needed: set[str], sizes: dict[str, int]
-) -> tuple[Any, Labels]:
-    """Two operands as one: what both have and nobody else needs is summed by a product of matrices."""
-    (x, of_x), (y, of_y) = a, b
-    shared = [label for label in of_x if label in of_y]
-    batch = tuple(label for label in shared if label in needed)
-    inner = tuple(label for label in shared if label not in needed)
-    left = tuple(label for label in of_x if label not in of_y)
-    right = tuple(label for label in of_y if label not in of_x)
-    if not inner:
-        x = _spread(_arranged_as(x, of_x, (*batch, *left)), (*batch, *left), (*batch, *left, *right), sizes)
-        y = _spread(_arranged_as(y, of_y, (*batch, *right)), (*batch, *right), (*batch, *left, *right), sizes)
-        return multiply(x, y), (*batch, *left, *right)
-    lengths = [tuple(sizes[label] for label in labels) for labels in (batch, left, inner, right)]
-    m, k, n = map(prod, lengths[1:])
-    x = reshape_to(_arranged_as(x, of_x, (*batch, *left, *inner)), (*lengths[0], m, k))
-    y = reshape_to(_arranged_as(y, of_y, (*batch, *inner, *right)), (*lengths[0], k, n))
-    return reshape_to(matmul_arrays(x, y), (*lengths[0], *lengths[1], *lengths[3])), (*batch, *left, *right)
-
-
-def _arranged_as(x: Any, labels: Labels, wanted: Labels) -> Any:
-    return arranged(x, tuple(labels.index(label) for label in wanted))
-
-
-def _spread(x: Any, labels: Labels, wanted: Labels, sizes: dict[str, int]) -> Any:
-    """With axes of length 1 for the labels that x has not."""
-    return x if labels == wanted else reshape_to(x, tuple(sizes[k] if k in labels else 1 for k in wanted))

@@ -26,9 +26,10 @@ def _bit(_: np.random.Generator) -> list[Any]:
 
 # fmt: off
 # ---------------------------------------------------------------- arithmetic
+square = unary("square", lambda ct, x: ct * (x + x), doc="x² · 2x")
 add = binary("add", lambda ct: ct, lambda ct: ct, doc="x + y · 1 and 1")
 subtract = binary("subtract", lambda ct: ct, lambda ct: -ct, doc="x - y · 1 and -1")
-multiply = binary("multiply", lambda ct, y: ct * y, lambda ct, x: ct * x, doc="x * y · y and x")
+multiply = binary("multiply", lambda ct, y: ct * y, lambda ct, x: ct * x, same=square, doc="x * y · y and x")
 divide = binary("divide", lambda ct, y: ct / y, lambda ct, out, y: -(ct * out / y), domain=(REAL, NONZERO),
                 doc="x / y · 1/y and -x/y²")
 remainder = binary("remainder", lambda ct: ct, lambda ct, x, y: -(ct * floor(x / y)), domain=(REAL, NONZERO),
@@ -37,7 +38,6 @@ floor_divide = binary("floor_divide", None, None, domain=(REAL, NONZERO), doc="T
 negative = unary("negative", lambda ct: -ct, doc="-x · -1")
 positive = unary("positive", lambda ct: ct, doc="+x, a copy · 1")
 reciprocal = unary("reciprocal", lambda ct, out: -(ct * out * out), domain=NONZERO, doc="1 / x · -1/x²")
-square = unary("square", lambda ct, x: ct * (x + x), doc="x² · 2x")
 sqrt = unary("sqrt", lambda ct, out: ct / (out + out), domain=POSITIVE, doc="The square root · 1/(2√x)")
 abs = unary("abs", lambda ct, x: ct * sign(x), domain=NONZERO, doc="|x| · sign(x), so 0 at 0")
 sign = unary("sign", None, domain=NONZERO, doc="-1, 0 or 1 · none")
@@ -225,8 +225,9 @@ def _power_slope(ct: Any, x: Any, exponent: float) -> Any:
 
 
 def _power_by_base(x: Any, y: Any) -> Any:
-    """y x^(y-1); 0 where y is 0, also at x = 0."""
-    return where(y == 0, 0.0, y * pow_arrays(x, where(y == 0, 1.0, y - 1.0)))
+    """y x^(y-1), and 0 for 0^0 alone: at x != 0 the product must keep its slope in y, which is 1/x at y = 0."""
+    both = logical_and(x == 0, y == 0)
+    return y * pow_arrays(where(both, 1.0, x), y - 1.0)
 
 
 def pow(x: Any, y: Any) -> Any:
@@ -239,7 +240,7 @@ def pow(x: Any, y: Any) -> Any:
     >>> cr.grad(lambda x: cr.pow(x, 3))(-2.0)
     12.0
     """
-    if isinstance(y, (int, float)) and not isinstance(y, bool):
+    if type(y) is float or type(y) is int:
         return square(x) if y == 2 else power_by(x, y)
     return pow_arrays(x, y)
 

@@ -7,6 +7,7 @@ of them, so that nothing that a record remembers can change.  Faults are found h
 from __future__ import annotations
 
 import re
+from math import prod
 from operator import index as as_integer
 from types import EllipsisType, NoneType
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import is_foreign, is_numpy
 from chainrule.core.calls import raw
-from chainrule.errors import IndexingError, describe, explain
+from chainrule.errors import IndexingError, describe, dtype_name, explain
 from chainrule.types import Shape
 
 BASIC = frozenset((int, NoneType, EllipsisType))
@@ -37,29 +38,38 @@ class Index:
 
     def positions(self, shape: Shape) -> Any:
         """Where the selected entries of an array of `shape` lie when it is flat; in the shape of the result."""
-        return np.arange(int(np.prod(shape)), dtype=np.intp).reshape(shape)[self.entries]
+        return _counted(shape)[self.entries]
 
     def last_writes(self, shape: Shape) -> Any:
         """Which entries of the result are the last at their position, or None where no position comes twice."""
         if all(not is_numpy(entry) or entry.dtype.kind == "b" for entry in self.entries):
             return None
         at = self.positions(shape)
-        order = np.arange(at.size).reshape(at.shape)
-        last = np.empty(int(np.prod(shape)), np.intp)
+        order = _counted(at.shape)
+        last: Any = np.empty(prod(shape), np.intp)
         last[at] = order
         mask = last[at] == order
         return None if mask.all() else mask
 
 
+def _counted(shape: Shape) -> Any:
+    """0, 1, 2 ... in row-major order."""
+    return np.arange(prod(shape), dtype=np.intp).reshape(shape)
+
+
+def parts_of(index: Any) -> tuple[Any, ...]:
+    """The entries of an index."""
+    return index if isinstance(index, tuple) else (index,)  # pyright: ignore[reportUnknownVariableType]
+
+
 def is_plain(index: Any) -> bool:
     """Whether `index` can be recorded as it stands; a quick look, which sends what is rare the long way."""
-    kind = type(index)
-    if kind is tuple:
-        for entry in index:
+    if type(index) is tuple:
+        for entry in parts_of(index):
             if type(entry) not in BASIC and not (type(entry) is slice and _has_plain_bounds(entry)):
                 return False
         return True
-    return kind in BASIC or (kind is slice and _has_plain_bounds(index))
+    return type(index) in BASIC or (type(index) is slice and _has_plain_bounds(index))
 
 
 def _has_plain_bounds(part: slice) -> bool:
@@ -71,14 +81,18 @@ def _has_plain_bounds(part: slice) -> bool:
     )
 
 
+def _bounds(part: Any) -> tuple[Any, Any, Any]:
+    return part.start, part.stop, part.step
+
+
 def is_live(entry: Any) -> bool:
     """Whether an entry is an array that has no numbers yet, or that another library owns."""
-    return isinstance(entry, Abstract) or is_foreign(entry)
+    return type(entry) is not np.ndarray and (isinstance(entry, Abstract) or is_foreign(entry))
 
 
 def is_array(entry: Any) -> bool:
     """Whether an entry of a canonical index is an array, a live one or one bool included."""
-    return isinstance(entry, (bool, np.ndarray)) or is_live(entry)
+    return type(entry) is not int and (isinstance(entry, (bool, np.ndarray)) or is_live(entry))
 
 
 def canonical(operation: str, x: Any, index: Any) -> tuple[Any, ...]:
@@ -86,22 +100,22 @@ def canonical(operation: str, x: Any, index: Any) -> tuple[Any, ...]:
 
     **Raises** IndexingError for what cannot index, for too many entries, and for a mask of the wrong shape.
     """
-    given = index if isinstance(index, tuple) else (index,)
-    entries = tuple(_entry(operation, x, index, entry) for entry in given)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    entries = tuple(_entry(operation, x, entry) for entry in parts_of(index))
     _count_axes(operation, x, index, entries)
     return entries
 
 
-def _entry(operation: str, x: Any, index: Any, entry: Any) -> Any:
-    entry = raw(entry)
+def _entry(operation: str, x: Any, entry: Any) -> Any:
     if type(entry) in BASIC:
         return entry
-    if isinstance(entry, (bool, np.bool_)):
+    entry = raw(entry)
+    if type(entry) is np.ndarray:
+        return _array(operation, x, entry, entry.copy())
+    if type(entry) is bool or type(entry) is np.bool_:
         return bool(entry)
     try:
         if isinstance(entry, slice):
-            bounds: tuple[Any, ...] = (entry.start, entry.stop, entry.step)
-            return slice(*(None if bound is None else as_integer(raw(bound)) for bound in bounds))
+            return slice(*(None if bound is None else as_integer(raw(bound)) for bound in _bounds(entry)))
         if hasattr(entry, "__index__") and not hasattr(entry, "shape"):
             return as_integer(entry)
         if is_live(entry) and not (is_foreign(entry) and is_numpy(raw(x))):
@@ -115,8 +129,8 @@ def _entry(operation: str, x: Any, index: Any, entry: Any) -> Any:
 
 def _live_array(operation: str, x: Any, entry: Any) -> Any:
     """An array without numbers, or of another library, as an entry."""
-    if not re.fullmatch(r"u?int\d+|bool", type_name(entry)):
-        fault = f"{in_words(entry)} cannot index, its dtype is {type_name(entry)}"
+    if not re.fullmatch(r"[iu]\d+|bool", dtype_name(entry.dtype)):
+        fault = f"{in_words(entry)} cannot index"
         raise IndexingError(explain(operation, fault, x=x, expected=_KINDS))
     return entry
 
@@ -145,6 +159,8 @@ def _without_tensors(entry: Any) -> Any:
 def _count_axes(operation: str, x: Any, index: Any, entries: tuple[Any, ...]) -> None:
     """Refuse an index of too many axes, and a mask that does not lie on the axes that it meets."""
     shape: Shape = np.shape(x) if not hasattr(x, "shape") else x.shape
+    if len(entries) == 1 and type(entries[0]) is np.ndarray and entries[0].dtype.kind == "i" and shape:
+        return  # one array of positions: nothing to find
     used = [axes_used(entry) for entry in entries]
     total = sum(used)
     if sum(entry is ... for entry in entries) > 1:
@@ -165,16 +181,15 @@ def _count_axes(operation: str, x: Any, index: Any, entries: tuple[Any, ...]) ->
 
 def is_mask(entry: Any) -> bool:
     """Whether an entry is an array of booleans."""
-    return hasattr(entry, "dtype") and type_name(entry) == "bool"
-
-
-def type_name(array: Any) -> str:
-    """The name of an array's dtype in any library."""
-    return str(array.dtype).rsplit(".", maxsplit=1)[-1]
+    if type(entry) is np.ndarray:
+        return entry.dtype.kind == "b"
+    return hasattr(entry, "dtype") and dtype_name(entry.dtype) == "bool"
 
 
 def axes_used(entry: Any) -> int:
     """How many axes an entry of a canonical index takes up."""
+    if type(entry) is int or type(entry) is slice:
+        return 1
     if entry is None or entry is ... or isinstance(entry, bool):
         return 0
     return len(entry.shape) if is_mask(entry) else 1
@@ -193,8 +208,7 @@ def in_bounds(index: Any, shape: Shape) -> tuple[Any, ...]:
     """A basic index spelled out for libraries that know no `...`, no missing axes and no slices beyond the end."""
     out: list[Any] = []
     lengths = iter(shape)
-    entries: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)
-    for entry in expanded(entries, len(shape)):
+    for entry in expanded(parts_of(index), len(shape)):
         if entry is None:
             out.append(None)
             continue
@@ -240,8 +254,7 @@ def in_words(index: Any) -> str:
     """An index as a message shows it: arrays as their types."""
     if isinstance(index, tuple):
         return ", ".join(map(in_words, index))  # pyright: ignore[reportUnknownArgumentType]
-    if isinstance(index, slice):
-        bounds: tuple[Any, ...] = (index.start, index.stop, index.step)
-        words = ["" if bound is None else str(bound) for bound in bounds]
+    if type(index) is slice:
+        words = ["" if bound is None else str(bound) for bound in _bounds(index)]
         return ":".join(words if words[2] else words[:2])
     return "..." if index is ... else describe(index)

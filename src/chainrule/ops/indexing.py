@@ -1,13 +1,12 @@
 """Reading and writing by index: slices, integers, None, `...`, integer and boolean arrays, in NumPy's meaning.
 
-The adjoint of reading is `scatter`: zeros, with the cotangent added where it was read.  `take` reads along one axis
-with the positions as an operand, so that they may be traced, and every index of traced arrays is brought to it.
+An index that is one array along one axis goes to `take`, where positions are an operand and may be traced; every
+other index of traced arrays is brought there.
 """
 
 from __future__ import annotations
 
 from math import prod
-from operator import getitem as read
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,9 @@ import numpy as np
 from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import is_foreign, is_numpy, namespace_of
 from chainrule.core.calls import constant, is_tensor, lift, raw, wrap
-from chainrule.core.primitive import primitive
 from chainrule.errors import BranchError, DTypeError, IndexingError, ShapeError, explain
 from chainrule.ops.arguments import as_operand, shape_of
 from chainrule.ops.elementwise import add, less, multiply, where
-from chainrule.ops.families import LINEAR
 from chainrule.ops.index import (
     WHOLE,
     Index,
@@ -33,151 +30,9 @@ from chainrule.ops.index import (
     is_plain,
     lone_array,
 )  # fmt: skip
-from chainrule.ops.take import accumulate_standard, positions_beside, scatter_along, take, take_entries, take_standard
+from chainrule.ops.selection import gather, read_at, scatter, selected_shape, write_at
+from chainrule.ops.take import positions_beside, scatter_along, take_entries
 from chainrule.ops.views import astype, broadcast_to, permute, reshape_to
-from chainrule.types import Shape
-
-
-def _scatter(x: Any, index: Any, shape: Shape) -> Any:
-    out = np.zeros(shape, x.dtype)
-    if type(index) is not Index:
-        out[index] = x
-    elif all(not is_numpy(entry) or entry.dtype.kind == "b" for entry in index.entries):
-        out[index.entries] = x  # a mask reads no entry twice
-    else:  # flat positions: `add.at` takes several times as long with more than one axis
-        np.add.at(out.reshape(-1), index.positions(shape).reshape(-1), np.reshape(x, -1))
-    return out
-
-
-def _scatter_standard(xp: Any, x: Any, index: Any, shape: Shape) -> Any:
-    if type(index) is Index:
-        at = xp.asarray(index.positions(shape).reshape(-1))
-        return xp.reshape(accumulate_standard(xp, xp.reshape(x, (-1,)), at, 0, prod(shape)), shape)
-    return _written_by_slices(xp, xp.zeros(shape, dtype=x.dtype), x, index)
-
-
-def _written_by_slices(xp: Any, out: Any, v: Any, index: Any) -> Any:
-    """`out[index] = v` for a basic index; the standard has no None in an index that is written to."""
-    places = tuple(part for part in in_bounds(index, out.shape) if part is not None)
-    v = xp.broadcast_to(v, selected_shape(out, index))
-    out[places] = xp.reshape(v, selected_shape(out, places))
-    return out
-
-
-def _overwrite(x: Any, v: Any, index: Any) -> Any:
-    out = np.array(x)
-    out[index.entries if type(index) is Index else index] = v
-    return out
-
-
-def _overwrite_standard(xp: Any, x: Any, v: Any, index: Any) -> Any:
-    v = xp.astype(v, x.dtype)
-    if type(index) is not Index:
-        return _written_by_slices(xp, xp.asarray(x, copy=True), v, index)
-    at = index.positions(x.shape)
-    source = np.full(prod(x.shape), -1)
-    source[at.reshape(-1)] = np.arange(at.size)
-    values = xp.reshape(xp.broadcast_to(v, at.shape), (-1,))
-    if not at.size:
-        return xp.asarray(x, copy=True)
-    new = xp.take(values, xp.asarray(np.maximum(source, 0)), axis=0)
-    return xp.reshape(xp.where(xp.asarray(source >= 0), new, xp.reshape(x, (-1,))), x.shape)
-
-
-def _written(ct: Any, v_type: Any, at: Any) -> Any:
-    """The cotangent of what was written: of several writes to one position the last one counts."""
-    g = _selected(ct, at)
-    last = at.last_writes(ct.shape) if type(at) is Index else None
-    if last is not None:
-        data = raw(g)
-        g = where(namespace_of(data).asarray(last) if is_foreign(data) else last, g, 0.0)
-    extra = len(v_type.shape) - len(g.shape)
-    return reshape_to(g, (1,) * extra + tuple(g.shape)) if extra > 0 else g
-
-
-def _selected(x: Any, index: Any) -> Any:
-    return gather(x, index) if type(index) is Index else read_at(x, index)
-
-
-def selected_shape(x: Any, index: Any) -> Shape:
-    """The shape of `x[index]`."""
-    return np.broadcast_to(np.empty((), bool), x.shape)[index.entries if type(index) is Index else index].shape
-
-
-def _does_not_fill(x: Any, v: Any, index: Any) -> Any:
-    return "v does not fill the selected entries", f"v of a shape that broadcasts to {selected_shape(x, index)}"
-
-
-def _samples_basic(rng: np.random.Generator) -> list[Any]:
-    x = rng.normal(size=(3, 4, 2))
-    return [((x,), (i,)) for i in (1, (slice(None), 2), (..., None, slice(0, 1)), (slice(None, None, -2), -1), ())]
-
-
-def _samples(rng: np.random.Generator) -> list[Any]:
-    x = rng.normal(size=(3, 4, 2))
-    rows, columns = np.array([0, 0, 2]), np.array([1, 0])
-    indices = [
-        (rows,),
-        (0, WHOLE, columns),
-        (x > 0,),
-        (rows[:, None], columns),
-        (x[:, :, 0] > 0, 1),
-        (..., -columns),
-        (True,),
-    ]
-    return [((x,), (Index(i),)) for i in indices]
-
-
-read_at = primitive(
-    "getitem",
-    LINEAR,
-    [lambda ct, x_type, at: scatter(ct, at, x_type.shape)],
-    parameters="at",
-    forward=read,
-    standard=lambda xp, x, index: x[in_bounds(index, x.shape)],
-    shape_rule=selected_shape,
-    samples=_samples_basic,
-    is_view=True,
-    hides=True,
-)
-gather = primitive(
-    "gather",
-    LINEAR,
-    [lambda ct, x_type, at: scatter(ct, at, x_type.shape)],
-    parameters="at",
-    forward=lambda x, index: np.asarray(x)[index.entries],
-    standard=lambda xp, x, index: take_standard(xp, xp.reshape(x, (-1,)), xp.asarray(index.positions(x.shape)), 0),
-    shape_rule=selected_shape,
-    samples=_samples,
-    hides=True,
-)
-scatter = primitive(
-    "scatter",
-    LINEAR,
-    [lambda ct, at: _selected(ct, at)],
-    parameters="at shape",
-    forward=_scatter,
-    standard=_scatter_standard,
-    shape_rule=lambda x, index, shape: shape,
-    samples=lambda rng: [
-        ((np.asarray(_selected(x, i)),), (i, x.shape)) for (x,), (i,) in _samples_basic(rng) + _samples(rng)
-    ],
-)
-write_at = primitive(
-    "setitem",
-    LINEAR,
-    [lambda ct, at: write_at(ct, 0.0, at), _written],
-    inputs="x v",
-    parameters="at",
-    forward=_overwrite,
-    standard=_overwrite_standard,
-    shape_rule=lambda x, v, index: x.shape,
-    expected=_does_not_fill,
-    samples=lambda rng: [
-        ((x, rng.normal(size=selected_shape(x, i)[1:])), (i,)) for (x,), (i,) in _samples_basic(rng) + _samples(rng)
-    ],
-    hides=True,
-)
 
 
 def getitem(x: Any, index: Any) -> Any:
@@ -199,7 +54,10 @@ def getitem(x: Any, index: Any) -> Any:
     lone = lone_array(entries)
     if lone is not None:
         axis, array = lone
-        return take(x, array, axis)
+        array = wrap(array, None) if is_numpy(array) and is_tensor(x) else array
+        return take_entries(
+            x, array if is_numpy(raw(x)) else positions_beside("getitem", array, x), axis % len(x.shape)
+        )
     if any(map(is_live, entries)):
         return _take_live(x, entries)
     return gather(x, Index(entries))
@@ -212,8 +70,8 @@ def setitem(x: Any, v: Any, index: Any) -> Any:
     what was read there.  The result has x's dtype.  **Raises** IndexingError, ShapeError.
 
     >>> import chainrule as cr
-    >>> x, v = cr.zeros(3), cr.tensor(5.0)
-    >>> cr.setitem(x, v, slice(1, None)).tolist()
+    >>> from chainrule.ops.indexing import setitem
+    >>> setitem(cr.zeros(3), cr.tensor(5.0), slice(1, None)).tolist()
     [0.0, 5.0, 5.0]
     """
     v = _value_for("setitem", x, v)
@@ -258,14 +116,22 @@ def scatter_add(x: Any, index: Any, v: Any) -> Any:
     v = _value_for("scatter_add", x, v)
     v = v if v.dtype == x.dtype else astype(v, x.dtype)
     if is_plain(index):
-        return add(x, scatter(broadcast_to(v, selected_shape(x, index)), index, shape))
+        return add(x, scatter(broadcast_to(v, _selected_shape(x, index)), index, shape))
     entries = canonical("scatter_add", x, index)
     if any(map(is_live, entries)):
-        at = _take_live(np.arange(prod(shape)).reshape(shape), entries)
+        places = np.arange(prod(shape)).reshape(shape)
+        at = _take_live(positions_beside("scatter_add", places, raw(x)) if is_foreign(raw(x)) else places, entries)
         flat = reshape_to(broadcast_to(v, at.shape), (prod(at.shape),))
         return add(x, reshape_to(scatter_along(flat, reshape_to(at, (prod(at.shape),)), 0, prod(shape)), shape))
     at = Index(entries) if any(map(is_array, entries)) else entries
-    return add(x, scatter(broadcast_to(v, selected_shape(x, at)), at, shape))
+    return add(x, scatter(broadcast_to(v, _selected_shape(x, at)), at, shape))
+
+
+def _selected_shape(x: Any, index: Any) -> Any:
+    try:
+        return selected_shape(x, index)
+    except IndexError as error:
+        raise IndexingError(explain("scatter_add", str(error), x=x, index=Index((index,)))) from None
 
 
 def _value_for(operation: str, x: Any, v: Any) -> Any:
@@ -275,7 +141,9 @@ def _value_for(operation: str, x: Any, v: Any) -> Any:
             fault = "an array of integers cannot hold a value that wants a gradient"
             raise DTypeError(explain(operation, fault, x=x, v=v, remedy="astype(x, v.dtype)"))
         return v
-    return constant(v, x) if is_tensor(x) else lift(v, raw(x), copy=False)
+    if is_tensor(x):
+        return constant(v, x) if is_numpy(raw(x)) else wrap(lift(v, raw(x), copy=True), None)
+    return lift(v, x, copy=False)
 
 
 def _concrete(x: Any, entry: Any) -> Any:
@@ -300,7 +168,8 @@ def _take_live(x: Any, entries: tuple[Any, ...]) -> Any:
     lengths = [x.shape[k] for k in places]
     flat, *more = (_from_front(x, parts[k], n) for k, n in zip(places, lengths, strict=True))
     for part, length in zip(more, lengths[1:], strict=True):
-        flat = add(multiply(flat, length), part)
+        ahead = flat * length if type(flat) is int else multiply(flat, length)
+        flat = ahead + part if type(ahead) is int and type(part) is int else add(ahead, part)
     x = reshape_to(permute(x, (*places, *others)), (prod(lengths), *(x.shape[k] for k in others)))
     out = take_entries(x, flat, 0)
     ndim = len(shape_of(flat))

@@ -32,7 +32,8 @@ def _product_shape(x: Any, y: Any) -> Shape:
 
 def _mismatch(x: Any, y: Any) -> Any:
     """What is wrong with the operands of a product, and what y should have been."""
-    a, b = shape_of(x), shape_of(y)
+    a: Any = shape_of(x)
+    b: Any = shape_of(y)
     kind = dtype_name(y.dtype) if hasattr(y, "dtype") else ""
     inner = b[-2] if len(b) > 1 else b[-1]
     if a[-1] != inner:
@@ -72,7 +73,8 @@ def matmul(x: Any, y: Any) -> Any:
     >>> cr.matmul(cr.tensor([[1.0, 2.0], [3.0, 4.0]]), cr.tensor([1.0, 10.0])).tolist()
     [21.0, 43.0]
     """
-    a, b = shape_of(x), shape_of(y)
+    a: Any = shape_of(x)
+    b: Any = shape_of(y)
     if len(a) == 2 == len(b):
         return matmul_arrays(x, y)
     if len(a) > 2 == len(b) and a[-1] == b[0]:  # one large product is faster than many, its derivative most of all
@@ -199,7 +201,7 @@ def cross(x: Any, y: Any, *, axis: int = -1) -> Any:
     **Shapes** `x f[..., 3], y f[..., 3] -> f[..., 3]`, broadcast.  **Raises** ShapeError.
 
     >>> import chainrule as cr
-    >>> cr.cross(cr.tensor([1.0, 0.0, 0.0]), cr.tensor([0.0, 1.0, 0.0])).tolist()
+    >>> cr.linalg.cross(cr.tensor([1.0, 0.0, 0.0]), cr.tensor([0.0, 1.0, 0.0])).tolist()
     [0.0, 0.0, 1.0]
     """
     x, y = as_operand(x), as_operand(y)

@@ -111,7 +111,7 @@ def _sum(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 
 reduce_sum = primitive(
-    "reduce_sum",
+    "sum",
     LINEAR,
     [spread],
     parameters="axes keepdims",
@@ -122,7 +122,7 @@ reduce_sum = primitive(
     samples=fold_samples,
 )
 reduce_prod = primitive(
-    "reduce_prod",
+    "prod",
     REDUCTION,
     [_times_others],
     parameters="axes keepdims",
@@ -132,7 +132,7 @@ reduce_prod = primitive(
     samples=fold_samples,
 )
 reduce_max = primitive(
-    "reduce_max",
+    "max",
     REDUCTION,
     [_shared_by_ties],
     parameters="axes keepdims",
@@ -142,7 +142,7 @@ reduce_max = primitive(
     samples=fold_samples,
 )
 reduce_min = primitive(
-    "reduce_min",
+    "min",
     REDUCTION,
     [_shared_by_ties],
     parameters="axes keepdims",
@@ -162,7 +162,7 @@ reduce_count = primitive(
     samples=fold_samples,
 )
 reduce_all = primitive(
-    "reduce_all",
+    "all",
     REDUCTION,
     [None],
     parameters="axes keepdims",
@@ -172,7 +172,7 @@ reduce_all = primitive(
     samples=fold_samples,
 )
 reduce_any = primitive(
-    "reduce_any",
+    "any",
     REDUCTION,
     [None],
     parameters="axes keepdims",

@@ -26,13 +26,10 @@ def _accumulate(ct: Any, indices: Any, axis: int, length: int) -> Any:
     """`ct` added up at `indices` along `axis`: one flat `add.at`, which beats sorting, one-hot products and bincount."""
     outer, inner = ct.shape[:axis], ct.shape[axis + indices.ndim :]
     rows, width = prod(outer), prod(inner)
-    at: Any = indices.reshape(-1)
-    if rows != 1 and length:
-        at = at % length
-    if width != 1:
-        at = at[:, None] * width + np.arange(width)
-    if rows != 1:
-        at = np.arange(rows).reshape((-1,) + (1,) * at.ndim) * (length * width) + at
+    at = indices.reshape(1, -1, 1)
+    if rows != 1 or width != 1:
+        starts: Any = np.arange(rows)[:, None, None] * (length * width)
+        at = starts + (at % max(length, 1)) * width + np.arange(width)
     out = np.zeros(rows * length * width, ct.dtype)
     np.add.at(out, at.reshape(-1), ct.reshape(-1))
     return out.reshape((*outer, length, *inner))
@@ -249,5 +246,4 @@ def nonzero(x: Any) -> tuple[Any, ...]:
     if not data.shape:
         raise ArgumentError(explain("nonzero", "a number has no positions", x=x))
     found = namespace_of(data).nonzero(data)
-    kind: Any = type(x)
-    return tuple(wrap(at, None, kind) for at in found) if is_tensor(x) else tuple(found)
+    return tuple(wrap(at, None) for at in found) if is_tensor(x) else tuple(found)

@@ -24,6 +24,13 @@ def _unbroadcast(ct: Any, x_type: Any) -> Any:
     return reshape_to(reduce_sum(ct, axes, True), x_type.shape)
 
 
+def _filled(x: Any, shape: Shape) -> Any:
+    """A full copy: half the price of `np.broadcast_to`'s checks on small arrays, and nobody shares memory."""
+    out = np.empty(shape, x.dtype)
+    out[...] = x
+    return out
+
+
 reshape_to = primitive(
     "reshape",
     VIEW,
@@ -60,7 +67,7 @@ spread_to = primitive(
     VIEW,
     [_unbroadcast],
     parameters="shape",
-    forward=lambda x, shape: _filled(x, shape),
+    forward=_filled,
     standard=lambda xp, x, shape: xp.broadcast_to(x, shape),
     shape_rule=lambda x, shape: shape,
     samples=draw((3, 1), ((3, 4),), ((2, 3, 4),), ((3, 1),)),
@@ -76,13 +83,6 @@ cast = primitive(
     dtype_rule=lambda x, dtype: np.dtype(dtype),
     samples=draw((2, 3), (np.dtype(np.float64),), (np.dtype(np.float32),)),
 )
-
-
-def _filled(x: Any, shape: Shape) -> Any:
-    """A full copy: half the price of `np.broadcast_to`'s checks on small arrays, and nobody shares memory."""
-    out = np.empty(shape, x.dtype)
-    out[...] = x
-    return out
 
 
 def reshape(x: Any, shape: Any) -> Any:

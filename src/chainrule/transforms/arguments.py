@@ -69,7 +69,7 @@ class Argument:
         """(variable, tangent) for a tree of tangents of this argument; None stands for zero."""
         if given is None:
             return []
-        found = tree.flatten_as(self.structure, given)
+        found = tree.flatten_as(self.structure, given, operation)
         pairs = zip(self.tensors, (found[k] for k in self.places), strict=True)
         return [(x, beside(operation, "tangent", t, x, owned)) for x, t in pairs if t is not None]
 
@@ -146,7 +146,7 @@ def select(operation: str, argnums: Any, args: tuple[Any, ...]) -> tuple[list[Ar
         if not isinstance(number, int) or not -len(args) <= number < len(args):
             fault = f"argnums names the argument {number!r} of a call with {len(args)} positional arguments"
             raise ArgumentError(explain(operation, fault))
-        argument = Argument(operation, f"argument {number}", args[number])
+        argument = Argument(operation, f"argument {number} =", args[number])
         chosen.append(argument)
         values[number] = argument.value
     return chosen, values

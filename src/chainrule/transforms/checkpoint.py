@@ -88,9 +88,9 @@ def _again(node: Node) -> tuple[int, list[Any]]:
     call, places, watched = node[3]
     for parent, data in watched:
         leaf = parent[3].tensor()
-        if leaf is None or leaf.data is not data:
+        if leaf is not None and leaf.data is not data:
             fault = "a tensor that the function closes over has another array by now"
-            raise StaleGraphError(explain("checkpoint", fault, before=data, remedy="the tensor as an argument"))
+            raise StaleGraphError(explain("checkpoint", fault, closed_over=data, remedy="the tensor as an argument"))
     since, leaves, _ = call.context.copy().run(call.run)
     known = {parent[0] for parent in node[2]}
     ys = [leaves[k] if k < len(leaves) and is_tensor(leaves[k]) else None for k in places]

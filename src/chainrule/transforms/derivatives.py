@@ -1,4 +1,4 @@
-"""Functions of functions: gradients, products with Jacobians and Hessians, and these matrices in full.
+"""Functions of functions: gradients, and products with Jacobians in either mode.
 
 The idea: run the function once on tensors, then walk what it left behind, against the arrows or along them, as often
 as needed.  The result is recorded when a formula written by hand would be: when an argument, or a tensor that the
@@ -7,20 +7,15 @@ function closes over, wants a gradient; then it is a tensor.  No `.grad` is ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-import numpy as np
-
 from chainrule import tree
-from chainrule.backends.registry import is_foreign, namespace_of
 from chainrule.core.calls import is_tensor, wrap
 from chainrule.core.graph import share
 from chainrule.errors import ArgumentError, ShapeError, explain
-from chainrule.ops.creation import filled, full_like
-from chainrule.ops.joining import stack
-from chainrule.ops.views import reshape_to
+from chainrule.ops.creation import full_like
 from chainrule.transforms.arguments import (
     Argument,
     alike,
@@ -90,7 +85,7 @@ def _value_and_gradient(operation: str, f: Function, argnums: Any, has_aux: bool
     def both(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         chosen, values = select(operation, argnums, args)
         y, aux = _with_aux(operation, run(f, values, keywords), has_aux)
-        _check_scalar(operation, y)
+        check_scalar(operation, y)
         numbers, like, owned = numbers_of(chosen), value_like(chosen), set[int]()
         graph = is_open([y.node], numbers)
         value = of_kind(y if graph else wrap(y.data, None), like, owned)
@@ -98,7 +93,7 @@ def _value_and_gradient(operation: str, f: Function, argnums: Any, has_aux: bool
             leaves, structure = tree.flatten(aux)
             kept = [value_of(a, numbers, like, owned) if is_tensor(a) else a for a in leaves]
             value = value, tree.unflatten(structure, kept)
-        gs = _pull([(y, full_like(y.data, 1.0))], chosen, graph, free=not (graph or has_aux))
+        gs = pull([(y, full_like(y.data, 1.0))], chosen, graph, free=not (graph or has_aux))
         gradients = [argument.derivatives(g, owned) for argument, g in zip(chosen, gs, strict=True)]
         return value, (tuple(gradients) if is_sequence(argnums) else gradients[0])
 
@@ -113,7 +108,8 @@ def _with_aux(operation: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     return result  # pyright: ignore[reportUnknownVariableType]
 
 
-def _check_scalar(operation: str, y: Any) -> None:
+def check_scalar(operation: str, y: Any) -> None:
+    """**Raises** LostGraphError, ShapeError where y is no scalar tensor."""
     if y is None:
         raise lost(operation, y)
     if not is_tensor(y):
@@ -126,7 +122,7 @@ def _check_scalar(operation: str, y: Any) -> None:
         raise ShapeError(explain(operation, "the result is no scalar", result=y, expected="shape ()", remedy=remedy))
 
 
-def _pull(cts: list[tuple[Any, Any]], arguments: list[Argument], graph: bool, free: bool = False) -> list[list[Any]]:
+def pull(cts: list[tuple[Any, Any]], arguments: list[Argument], graph: bool, free: bool = False) -> list[list[Any]]:
     """For every argument the cotangents of its variables, or None, given (result, cotangent)."""
     roots = [(y.node, lifted(ct, graph)) for y, ct in cts if y.node is not None]
     found = {node[0]: g for node, g in reverse(roots, graph, numbers_of(arguments), free)} if roots else {}
@@ -151,10 +147,12 @@ def vjp(f: Function, *xs: Any, **keywords: Any) -> tuple[Any, Function]:
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         owned = set[int]()
-        pairs = [(y, ct) for y, ct in zip(ys, tree.flatten_as(structure, cotangent), strict=True) if ct is not None]
+        pairs = [
+            (y, ct) for y, ct in zip(ys, tree.flatten_as(structure, cotangent, "vjp"), strict=True) if ct is not None
+        ]
         cts = [(y, beside("vjp", "cotangent", ct, y, owned)) for y, ct in pairs]
         graph = (opened and not is_paused()) or wants_gradient(ct for _, ct in cts)
-        gs = _pull(cts, arguments, graph)
+        gs = pull(cts, arguments, graph)
         return tuple(argument.derivatives(g, owned) for argument, g in zip(arguments, gs, strict=True))
 
     return _values(ys, structure, numbers, like), pullback
@@ -215,126 +213,17 @@ def _linearized(operation: str, f: Function, xs: tuple[Any, ...], keywords: dict
         owned = set[int]()
         pairs = [p for argument, t in zip(arguments, ts, strict=True) for p in argument.tangents(operation, t, owned)]
         graph = (opened and not is_paused()) or wants_gradient(t for _, t in pairs)
-        found = _push(way, ys, pairs, graph)
+        found = push(way, ys, pairs, graph)
         out = [of_kind(full_like(y.data, 0.0) if t is None else t, like, owned) for y, t in zip(ys, found, strict=True)]
         return tree.unflatten(structure, out)
 
     return _values(ys, structure, numbers, like), linear
 
 
-def _push(way: Forward, ys: list[Any], pairs: list[tuple[Any, Any]], graph: bool) -> list[Any]:
+def push(way: Forward, ys: list[Any], pairs: list[tuple[Any, Any]], graph: bool) -> list[Any]:
     """The tangents of the results, or None, given (variable, tangent)."""
     tangents = way({x.node[0]: lifted(t, graph) for x, t in pairs}, graph)
     return [None if y.node is None else tangents.get(y.node[0]) for y in ys]
-
-
-def jacobian(f: Function, argnums: Any = 0) -> Function:
-    """The function that gives all first derivatives of `f`.
-
-    **Shapes** `y.shape + x.shape` for every pair of an array of the result and one of the argument; where either is a
-    tree, trees of x inside trees of y.  f runs once; then it is one reverse walk per entry of y, or one forward walk
-    per entry of x, whichever are fewer.  **Raises** as `grad`, except that any shape of result is welcome.
-
-    >>> import chainrule as cr, numpy as np
-    >>> cr.jacobian(lambda x: x * x)(np.array([1.0, 2.0]))
-    array([[2., 0.],
-           [0., 4.]])
-    """
-    return _jacobian("jacobian", f, argnums, None)
-
-
-def hessian(f: Function, argnums: Any = 0) -> Function:
-    """The function that gives all second derivatives of the scalar-valued `f`: forward walks over the gradient.
-
-    **Shapes** `x.shape + x.shape`; trees inside trees.  **Raises** as `grad`.
-
-    >>> import chainrule as cr, numpy as np
-    >>> cr.hessian(lambda x: (x * x * x).sum())(np.array([1.0, 2.0]))
-    array([[ 6.,  0.],
-           [ 0., 12.]])
-    """
-    return _jacobian("hessian", grad(f, argnums), argnums, True)
-
-
-def _jacobian(operation: str, f: Function, argnums: Any, ahead: bool | None) -> Function:
-    @wraps(f, updated=())
-    def matrix(*args: Any, **keywords: Any) -> Any:
-        chosen, values = select(operation, argnums, args)
-        ys, structure = tensors_of(operation, run(f, values, keywords))
-        graph = is_open([y.node for y in ys], numbers_of(chosen))
-        xs = [x for argument in chosen for x in argument.tensors]
-        forwards = sum(x.data.size for x in xs) < sum(y.data.size for y in ys) if ahead is None else ahead
-        blocks = (_columns if forwards else _rows)(ys, xs, chosen, graph)
-        owned, trees = set[int](), list[Any]()
-        for row in blocks:
-            entries = iter(row)
-            of = [argument.derivatives([next(entries) for _ in argument.tensors], owned) for argument in chosen]
-            trees.append(tuple(of) if is_sequence(argnums) else of[0])
-        return tree.unflatten(structure, trees)
-
-    return matrix
-
-
-def _rows(ys: list[Any], xs: list[Any], arguments: list[Argument], graph: bool) -> list[list[Any]]:
-    """For every y a block for every x, by one reverse walk per entry of y."""
-    blocks: list[list[Any]] = []
-    for y in ys:
-        pulls = [[g for gs in _pull([(y, ct)], arguments, graph) for g in gs] for ct in _basis(y)]
-        blocks.append([_stacked([row[k] for row in pulls], x, y.shape + x.shape, 0) for k, x in enumerate(xs)])
-    return blocks
-
-
-def _columns(ys: list[Any], xs: list[Any], arguments: list[Argument], graph: bool) -> list[list[Any]]:
-    """For every y a block for every x, by one forward walk per entry of x."""
-    way = Forward([y.node for y in ys], numbers_of(arguments))
-    blocks: list[list[Any]] = [[] for _ in ys]
-    for x in xs:
-        pushes = [_push(way, ys, [(x, t)], graph) for t in _basis(x)]
-        for k, y in enumerate(ys):
-            blocks[k].append(_stacked([column[k] for column in pushes], y, y.shape + x.shape, -1))
-    return blocks
-
-
-def _basis(x: Any) -> Iterator[Any]:
-    """All arrays of x's type with a single 1, in order."""
-    for k in range(x.data.size):
-        one: Any = np.zeros(x.data.size, np.float64 if is_foreign(x.data) else x.dtype)
-        one[k] = 1.0
-        one = one.reshape(x.shape)
-        yield namespace_of(x.data).asarray(one, dtype=x.dtype) if is_foreign(x.data) else one
-
-
-def _stacked(parts: list[Any], like: Any, shape: Any, axis: int) -> Any:
-    """The derivatives side by side, zeros for missing ones, in the shape of a block."""
-    parts = [full_like(like.data, 0.0) if part is None else part for part in parts]
-    if not parts:
-        return filled(shape, 0.0, like.data)
-    block = stack(parts, axis=axis)
-    return block if block.shape == shape else reshape_to(block, shape)
-
-
-def hvp(f: Function, x: Any, v: Any) -> Any:
-    """The product of the Hessian of the scalar-valued `f` at x with `v`, forward over reverse; f runs once.
-
-    **Shapes** `x f[...], v f[...] -> f[...]`, or trees.  **Raises** as `grad` and `jvp`.
-
-    >>> import chainrule as cr, numpy as np
-    >>> cr.hvp(lambda x: (x * x * x).sum(), np.array([1.0, 2.0]), np.array([1.0, 10.0]))
-    array([  6., 120.])
-    """
-    argument = Argument("hvp", "x", x)
-    y = run(f, [argument.value], {})
-    _check_scalar("hvp", y)
-    owned = set[int]()
-    pairs = argument.tangents("hvp", v, owned)
-    numbers = numbers_of([argument])
-    graph = is_open([y.node], numbers) or wants_gradient(t for _, t in pairs)
-    gs = run(_pull, [[(y, full_like(y.data, 1.0))], [argument], True], {})[0]
-    roots = [g for g in gs if g is not None]
-    found = dict(
-        zip(map(id, roots), _push(Forward([g.node for g in roots], numbers), roots, pairs, graph), strict=True)
-    )
-    return argument.derivatives([found.get(id(g)) for g in gs], owned)
 
 
 def stop_gradient(x: Any) -> Any:
@@ -348,11 +237,8 @@ def stop_gradient(x: Any) -> Any:
 
 
 def _stopped(leaf: Any) -> Any:
-    if not is_tensor(leaf) or leaf.node is None:
+    if not is_tensor(leaf):
         return leaf
     result = alike(leaf, leaf.data, None)
     share(leaf, result)
     return result
-
-
-__all__ = ["grad", "hessian", "hvp", "jacobian", "jvp", "linearize", "stop_gradient", "value_and_grad", "vjp"]

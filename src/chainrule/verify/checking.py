@@ -52,7 +52,8 @@ class _Checker:
         self.f = f
         self.name = getattr(f, "__name__", type(f).__name__)
         self.arguments: list[Any] = [raw(x) if is_tensor(x) else x for x in given]
-        arrays = {k: np.asarray(x) for k, x in enumerate(self.arguments) if not isinstance(x, (bool, int, str))}
+        numeric: dict[int, Any] = {k: x for k, x in enumerate(self.arguments) if not isinstance(x, (bool, int, str))}
+        arrays = {k: np.asarray(x) for k, x in numeric.items()}
         self.floating = [k for k, a in arrays.items() if a.dtype.kind == "f"]
         if not self.floating:
             raise ArgumentError(explain("check", "no argument holds floating-point numbers", remedy="2.0 for 2"))

@@ -54,7 +54,9 @@ class Suite(NamedTuple):
 
     def missing(self) -> str:
         """Why the suite cannot run; empty when it can."""
-        return f"{self.needs} is not installed" if self.needs and find_spec(self.needs) is None else ""
+        if not self.needs or find_spec(self.needs) is not None:
+            return ""
+        return f"{self.needs} is not installed · try pip install {self.needs}"
 
 
 SUITES = {

@@ -19,6 +19,7 @@ from chainrule.core.calls import fingerprints, raw, wrap
 from chainrule.core.graph import FINGERPRINT, Node, reach, reach_newer
 from chainrule.core.template import bind
 from chainrule.errors import DTypeError, FreedGraphError, RuleError, StaleGraphError, explain
+from chainrule.ops.arguments import ALL_AXES
 from chainrule.ops.creation import full_like
 from chainrule.ops.elementwise import isnan, logical_and, where
 from chainrule.ops.reductions import reduce_sum
@@ -186,7 +187,10 @@ def fit(g: Any, node: Node) -> Any:
     shape, dtype = node[5], node[6]
     if g.shape != shape:
         extra = len(g.shape) - len(shape)
-        axes = (*range(extra), *[extra + k for k, n in enumerate(shape) if n == 1 != g.shape[extra + k]])
+        if extra > 0 and g.shape[extra:] == shape:
+            axes = ALL_AXES[extra]
+        else:
+            axes = (*range(extra), *[extra + k for k, n in enumerate(shape) if n == 1 != g.shape[extra + k]])
         total = reduce_sum(g, axes, False) if axes else g
         if total.shape != shape:
             total = _reshaped(total, shape, g)

@@ -1,0 +1,67 @@
+"""Ctrl-C and SIGTERM end the run at a safe place: by an exception that nothing swallows, never inside `held()`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Interrupted(BaseException):
+    """A signal asked the run to end; `code` is the exit code that a shell expects then: 128 and the signal's number."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Interruption:
+    """Whether a signal has come.
+
+    An exception raised while Python runs a destructor is printed and lost; so it is also kept here, and `check`, which
+    every step of the progress bar calls, raises it again.
+    """
+
+    def __init__(self) -> None:
+        self.code = 0
+        self.is_held = False
+
+    def receive(self, number: int, _frame: Any) -> None:
+        """The signal handler."""
+        is_first = not self.code
+        self.code = self.code or 128 + number
+        if is_first and not self.is_held:  # a second one must not disturb the cleaning up after the first
+            raise Interrupted(self.code)
+
+    def check(self) -> None:
+        if self.code:
+            raise Interrupted(self.code)
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """A stretch that is finished before a signal takes effect."""
+        self.check()
+        self.is_held = True
+        try:
+            yield
+        finally:
+            self.is_held = False
+        self.check()
+
+
+@contextmanager
+def interruptible() -> Generator[Interruption]:
+    """Handle SIGINT and SIGTERM while open, and the former way again afterwards; in the main thread only."""
+    interruption = Interruption()
+    if threading.current_thread() is not threading.main_thread():
+        yield interruption
+        return
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, interruption.receive) for number in signals}
+    try:
+        yield interruption
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

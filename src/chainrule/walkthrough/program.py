@@ -1,0 +1,184 @@
+"""The stages of the walkthrough, in an order that keeps two cores busy and lets nothing run beside what is timed."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import importlib.metadata
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import chainrule as cr
+from chainrule.walkthrough import (
+    cost,
+    figures,
+    graphs,
+    line,
+    orders,
+    page,
+    spiral,
+    tensors,
+    training,
+    value,
+    verification,
+)
+from chainrule.walkthrough.console import Reporter, print_table
+from chainrule.walkthrough.interrupt import Interruption
+from chainrule.walkthrough.job import Job
+from chainrule.walkthrough.measurement import Measurement
+from chainrule.walkthrough.sections import sections
+from chainrule.walkthrough.staging import LAST, Staging
+
+LIBRARIES = ("numpy", "matplotlib", "torch")
+
+
+class Walkthrough:
+    """One run: what it was asked for, and what it has found so far."""
+
+    def __init__(self, seed: int, quick: bool, staging: Staging) -> None:
+        self.seed = seed
+        self.quick = quick
+        self.staging = staging
+        self.figures = staging.folder
+        self.measurements: list[Measurement] = []
+        self.graph = "builtin"
+        self.started = time.perf_counter()
+        # Title, and about how many seconds it takes, for the bar.
+        self.stages: list[tuple[str, float, Callable[[Job, Callable[[float], None]], list[Measurement]]]] = [
+            ("one number that remembers", 0.4, self.numbers),
+            ("graphs drawn", 2.5, self.drawings),
+            ("broadcasting, products, softmax", 1.5, self.arrays),
+            ("derivatives of derivatives", 2.5, self.higher_orders),
+            ("100,000 points on a line", 1.5 if quick else 3.0, self.regression),
+            ("two moons on both engines", 4.0 if quick else 8.0, self.moons),
+            ("backward against forward", 2.0 if quick else 6.0, self.cost),
+            ("a spiral on both engines", 1.5 if quick else 3.0, self.spiral),
+            ("verification", 2.0, self.verification),
+        ]
+
+    def run(self, show_progress: bool, interruption: Interruption) -> None:
+        """All stages; the slow scalar training goes on beside the first of them."""
+        reporter = Reporter([weight for _, weight, _ in self.stages], show_progress, interruption)
+        with reporter.open(), training.start_scalar(self.seed, self.quick) as job:
+            for title, _, stage in self.stages:
+                reporter.begin(title)
+                start = time.perf_counter()
+                found = stage(job, reporter.advance)
+                seconds = time.perf_counter() - start
+                self.measurements += [dataclasses.replace(m, seconds=seconds) for m in found]
+            reporter.finish()
+        self.measurements.sort(key=lambda m: (m.row[0], int(m.row[1:])))
+        self._write()
+
+    # ---- stages: each measures, draws, and gives its rows
+
+    def numbers(self, _job: Job, _advance: Callable[[float], None]) -> list[Measurement]:
+        return value.rows()
+
+    def drawings(self, _job: Job, _advance: Callable[[float], None]) -> list[Measurement]:
+        drawn = graphs.drawings(self.figures, self.seed)
+        self.graph = "graphviz" if drawn.has_graphviz else "builtin"
+        return [graphs.written(drawn)]
+
+    def arrays(self, _job: Job, advance: Callable[[float], None]) -> list[Measurement]:
+        broadcast, entropy = tensors.measure_broadcasting(self.seed), tensors.measure_cross_entropy(self.seed)
+        figures.broadcasting(self.figures, broadcast)
+        advance(0.6)
+        figures.cross_entropy(self.figures, entropy)
+        products, softmax = tensors.products(self.seed), tensors.large_logits(self.seed)
+        return [tensors.broadcasting(broadcast), products, softmax, tensors.cross_entropy(entropy)]
+
+    def higher_orders(self, _job: Job, advance: Callable[[float], None]) -> list[Measurement]:
+        figures.higher_orders(self.figures, orders.curves())
+        advance(0.3)
+        return [orders.exact_orders(self.seed), orders.tensor_hessians(self.seed)]
+
+    def regression(self, _job: Job, advance: Callable[[float], None]) -> list[Measurement]:
+        fits = line.measure(self.seed, self.quick, advance)
+        figures.regression(self.figures, fits)
+        return [line.regression(fits)]
+
+    def moons(self, job: Job, advance: Callable[[float], None]) -> list[Measurement]:
+        found = training.measure(job, self.seed, self.quick, advance)
+        figures.boundary(self.figures, found)
+        figures.learning(self.figures, found)
+        return [training.learning(found), training.agreement(found)]
+
+    def cost(self, _job: Job, advance: Callable[[float], None]) -> list[Measurement]:
+        found = cost.measure(self.seed, self.quick, advance)
+        figures.cost(self.figures, found)
+        return [cost.ratio(found)]
+
+    def spiral(self, _job: Job, advance: Callable[[float], None]) -> list[Measurement]:
+        work = spiral.measure(self.seed, self.quick, advance)
+        figures.workload(self.figures, work)
+        return [spiral.comparison(work)]
+
+    def verification(self, _job: Job, advance: Callable[[float], None]) -> list[Measurement]:
+        return verification.rows(verification.measure(advance))
+
+    # ---- what is written
+
+    def _write(self) -> None:
+        about = {
+            "date": dt.datetime.now(dt.UTC).date().isoformat(),
+            "quick": self.quick,
+            "seeds": list(range(self.seed, self.seed + training.SEEDS)),
+            "seconds": round(time.perf_counter() - self.started, 1),
+            "machine": machine(),
+            "versions": versions(),
+        }
+        html = page.page(sections(self.graph), self.measurements, about)
+        (self.staging.path / "index.html").write_text(html, encoding="utf-8")
+        numbers = {**about, **{m.row: m.as_json() for m in self.measurements}}
+        text = json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False, default=plain)
+        (self.staging.path / LAST).write_text(text + "\n", encoding="utf-8")
+
+
+def plain(number: Any) -> Any:
+    """A NumPy number as Python's, for JSON."""
+    return number.item()
+
+
+def machine() -> dict[str, Any]:
+    """What the run was made on."""
+    described = Path("/proc/cpuinfo")
+    names = (
+        [line for line in described.read_text().splitlines() if line.startswith("model name")]
+        if described.exists()
+        else []
+    )
+    processor = names[0].partition(":")[2].strip() if names else platform.processor() or platform.machine()
+    return {"processor": processor, "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"}
+
+
+def versions() -> dict[str, str]:
+    """Python, chainrule, and the libraries that had a part in it."""
+    found = {"python": platform.python_version(), "chainrule": cr.__version__}
+    for name in LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def walkthrough(staging: Staging, seed: int, quick: bool, show_progress: bool, interruption: Interruption) -> int:
+    """Run everything into `staging`, publish it, print the table; give back the exit code."""
+    run = Walkthrough(seed, quick, staging)
+    run.run(show_progress, interruption)
+    with interruption.held():
+        staging.publish()
+    print_table(run.measurements)
+    missed = [m.row for m in run.measurements if m.firm and m.agrees is False]
+    print(
+        f"{time.perf_counter() - run.started:.1f} s · {staging.target / 'index.html'} shows it all, {LAST} has the numbers"
+    )
+    if missed:
+        print(f"not as it should be: {', '.join(missed)}")
+    return 1 if missed else 0
