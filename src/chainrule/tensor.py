@@ -86,7 +86,11 @@ class Tensor(Operators):
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
         if self.node is not None and self.node[1] is not None:
-            raise GraphError(explain("requires_grad", "only a leaf can be told", x=self, remedy="x.detach()"))
+            raise GraphError(
+                explain(
+                    "requires_grad", "only a leaf can be told whether a gradient is wanted", x=self, remedy="x.detach()"
+                )
+            )
         if not wanted:
             self.node = None
         elif self.node is None:
@@ -273,6 +277,7 @@ class Tensor(Operators):
             take_back(self, before)
             fits = isinstance(error, TypeError)  # then NumPy says which dtype does not
             fault = str(error) if fits else "the result does not have the shape of the tensor"
+            fault = "the result does not fit into the dtype of the tensor" if "Cannot cast" in fault else fault
             remedy = f"x = x {sign[:-1]} y, which makes a new tensor"
             raise (DTypeError if fits else ShapeError)(explain(sign, fault, x=self, y=other, remedy=remedy)) from None
         return self
@@ -319,7 +324,7 @@ def _fresh(data: Any, dtype: Any) -> Array:
     except (ValueError, TypeError) as error:
         raise ArgumentError(explain("tensor", uneven(error), data=data)) from None
     if array.dtype.kind not in "biufc":
-        raise DTypeError(explain("tensor", f"{array.dtype} is no dtype of numbers", data=data))
+        raise DTypeError(explain("tensor", f"{type(data).__name__} is no array of numbers", data=data))
     return array
 
 
@@ -400,9 +405,11 @@ def gradients(y: Tensor, xs: Any, cotangent: Any = None, create_graph: bool = Fa
     many: Sequence[Tensor] = [xs] if is_tensor(xs) else list(xs)
     for k, x in enumerate(many):
         if not is_tensor(x) or x.node is None:
-            raise LostGraphError(explain("gradients", f"xs[{k}] is no tensor that wants a gradient", x=x))
+            remedy = "cr.tensor(..., requires_grad=True) before y is computed"
+            fault = "only a tensor that wants a gradient has one"
+            raise LostGraphError(explain("gradients", fault, **{f"xs[{k}]": x}, remedy=remedy))
     if not is_tensor(y):
-        raise LostGraphError(explain("gradients", "y is no tensor", y=y))
+        raise LostGraphError(explain("gradients", "y is no tensor, so it carries no graph", y=y))
     found: dict[int, Any] = {}
     if y.node is not None:
         root = (y.node, _cotangent(y, cotangent, create_graph))

@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from scripts.size import IMPORT_SECONDS, import_seconds
 
 OPTIONAL = {
     "matplotlib",
@@ -50,5 +49,3 @@ def test_scalar_engine_alone_loads_no_numpy_of_its_own():
         pytest.skip("chainrule.scalar is not here yet")
 
 
-def test_import_time():
-    assert import_seconds() < IMPORT_SECONDS

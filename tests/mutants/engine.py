@@ -23,6 +23,7 @@ CONTEXT = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spaw
 SECONDS = 90  # a mutant that takes longer hangs, which is noticed as well
 SUITES = ("tests.laws.test_engine_walks", "tests.laws.test_engine_memory", "tests.laws.test_engine_orders")
 RECORDS = [
+    "add",
     "multiply",
     "divide",
     "sqrt",

@@ -22,6 +22,11 @@ FIRST = ("vjp", "no_rule_means_no_slope", "second_order", "recorded_equals_raw",
 ORDER = [*FIRST, *(name for name in LAWS if name not in FIRST)]
 
 
+def record_of(name: str) -> Primitive:
+    """The record of this name, which is there only after its module was imported."""
+    return PRIMITIVES.get(name) or records()[name]
+
+
 class RuleMutant(NamedTuple):
     record: str
     index: int
@@ -29,7 +34,7 @@ class RuleMutant(NamedTuple):
 
     @property
     def name(self) -> str:
-        record = PRIMITIVES[self.record]
+        record = record_of(self.record)
         return f"{self.record}.{record.inputs[self.index]}: {self.change}"
 
 
@@ -127,7 +132,7 @@ def mutants() -> Iterator[RuleMutant]:
 
 def broken_record(mutant: RuleMutant) -> Primitive:
     """A copy of the record with the one rule broken; other rules that call the operation still call the right one."""
-    record = PRIMITIVES[mutant.record]
+    record = record_of(mutant.record)
     rules = list(record.rules)
     rules[mutant.index] = CHANGES[mutant.change](record, mutant.index)
     kept = (

@@ -323,6 +323,7 @@ def test_take(indices, axis):
     expected = np.bincount(flat.ravel(), np.ravel(w), X.size).reshape(X.shape)
     np.testing.assert_array_equal(cr.take(cr.tensor(X), indices, axis=axis).data, np.take(X, indices, axis=axis))
     np.testing.assert_allclose(gradient(lambda x: cr.take(x, indices, axis=axis) * w, X), expected)
+    np.testing.assert_array_equal(cr.tensor(X).take(indices, axis).data, np.take(X, indices, axis=axis))
     turned = np.asfortranarray(X)
     np.testing.assert_array_equal(cr.take(turned, indices, axis=axis), np.take(X, indices, axis=axis))
 

@@ -57,7 +57,7 @@ def hinge_step(parameters, x, y, lr):
     loss.backward()
     with cr.no_grad():
         for p in parameters:
-            p -= lr * p.grad
+            p -= lr * p.grad  # noqa: PLW2901 - in place, as a user would write it
     return loss
 
 

@@ -13,6 +13,7 @@
 | `np.asarray(t.detach())` is free | test_asarray_of_a_detached_tensor_is_free |
 """
 
+import operator
 import warnings
 
 import numpy as np
@@ -95,7 +96,7 @@ def test_arrays_and_scalars_on_the_left():
     cases = {
         "matmul": (a @ t, [5.0, 11.0]), "float64": (np.float64(2) * t, [2.0, 4.0]), "array": (a - t, (a - [1.0, 2.0]).tolist()),
         "float32": (np.float32(2) / t, [2.0, 1.0]), "power": (np.float64(2) ** t, [2.0, 4.0]), "int": (np.int64(1) + t, [2.0, 3.0]),
-        "floor": (np.array([5.0, 5.0]) // t, [5.0, 2.0]), "list": ([1.0, 2.0] + t, [2.0, 4.0]),
+        "floor": (np.array([5.0, 5.0]) // t, [5.0, 2.0]), "list": (operator.add([1.0, 2.0], t), [2.0, 4.0]),
     }  # fmt: skip
     for name, (result, expected) in cases.items():
         assert isinstance(result, cr.Tensor), name
@@ -171,9 +172,8 @@ def test_nothing_in_numpy_detaches():
                     result = function(t)
             except (ChainruleError, TypeError, ValueError, AttributeError, KeyError):
                 continue
-            for one in arrays(result):
-                if isinstance(one, np.ndarray) and one.dtype.kind in "fcO":
-                    silent.append(f"{home.__name__}.{name}")
+            if any(isinstance(one, np.ndarray) and one.dtype.kind in "fcO" for one in arrays(result)):
+                silent.append(f"{home.__name__}.{name}")
     assert silent == []
 
 

@@ -312,7 +312,7 @@ def test_python_scalars_are_weak_numpy_scalars_strong():
     x = leaf(1.0, dtype=np.float32)
     for weak in (x * 2.0, 2.0 * x, x + 1, x - True, x**2, x**0.5, 1 / x, cr.maximum(x, 0.0), cr.where(True, x, 0.0)):
         assert weak.dtype == np.float32, weak
-    for strong in (x * np.float64(2), np.float64(2) * x, x + np.array(1.0), x ** np.float64(2.0), x + [1.0]):
+    for strong in (x * np.float64(2), np.float64(2) * x, x + np.array(1.0), x ** np.float64(2.0), x - [1.0]):
         assert strong.dtype == np.float64, strong
     assert (cr.tensor([1, 2]) * 0.5).dtype == np.float64
     assert (cr.tensor([1, 2], np.int8) + 1).dtype == np.int8

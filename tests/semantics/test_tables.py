@@ -9,7 +9,7 @@ import ast
 
 import pytest
 
-from tests.semantics.tables import files, rows, names_of_tests
+from tests.semantics.tables import files, names_of_tests, rows
 
 TREES = {path.name: ast.parse(path.read_text(encoding="utf-8")) for path in files()}
 

@@ -391,4 +391,4 @@ def test_signatures():
         found = inspect.signature(getattr(cr, name)).parameters
         assert {key: p.default for key, p in found.items()} == parameters, name
     for name in ("jvp", "vjp", "linearize"):
-        assert list(inspect.signature(getattr(cr, name)).parameters)[0] == "f"
+        assert next(iter(inspect.signature(getattr(cr, name)).parameters)) == "f"

@@ -173,8 +173,9 @@ def make_node(
     }
     if primitive.variadic:
         read |= set(primitive.reads[0] or ())
+    searched = [d for d, n in zip(datas, parents, strict=True) if n is not None and n[1] is not None]
     kept = tuple(
-        hides_nan(*datas) if name == "hidden" else values[name] if name in read else None for name in primitive.keeps
+        hides_nan(*searched) if name == "hidden" else values[name] if name in read else None for name in primitive.keeps
     )
     shape, dtype = (None, None) if primitive.multiple else (out.shape, out.dtype)
     node: Node = [next_number(), primitive, parents, kept, parameters, shape, dtype]

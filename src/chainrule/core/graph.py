@@ -33,12 +33,13 @@ _by_number = itemgetter(NUMBER)
 class Leaf:
     """What the node of a leaf keeps: its tensor, the number of the last write into it, and who shares its memory."""
 
-    __slots__ = ("aliases", "tensor", "written")
+    __slots__ = ("aliases", "limit", "tensor", "written")
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = weakref.ref(tensor)
         self.written = 0
         self.aliases: list[weakref.ref[Any]] = []
+        self.limit = 16  # how many aliases there may be before the dead ones are dropped
 
 
 def leaf_node(tensor: Any) -> Node:
@@ -149,10 +150,11 @@ def share(source: Any, result: Any) -> None:
     elif result.node is None:
         result.data = own_copy(result.data)
     else:
-        aliases = leaf[RESIDUALS].aliases
-        if len(aliases) >= 16 and not len(aliases) & (len(aliases) - 1):  # nobody writes: forget the dead, at times
-            aliases[:] = [alias for alias in aliases if alias() is not None]
-        aliases.append(weakref.ref(result))
+        state: Leaf = leaf[RESIDUALS]
+        if len(state.aliases) >= state.limit:
+            state.aliases = [alias for alias in state.aliases if alias() is not None]
+            state.limit = 16 + 2 * len(state.aliases)
+        state.aliases.append(weakref.ref(result))
 
 
 def own_copy(data: Any) -> Any:

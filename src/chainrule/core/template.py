@@ -164,7 +164,8 @@ def _compiled(text: str, name: str) -> Any:
 def _keep(name: str, inputs: tuple[str, ...], reads: tuple[Any, ...]) -> str:
     """The expression that keeps one residual; an array only if a rule that will run reads it."""
     if name == "hidden":
-        return f"hides_nan({', '.join('d_' + a for a in inputs)})"
+        # A NaN can only do harm further back, so a leaf or a constant need not be searched for one.
+        return " or ".join(f"n_{a} is not None and n_{a}[1] is not None and hides_nan(d_{a})" for a in inputs)
     if name.endswith("_type"):
         return f"array_type((d_{name[:-5]}.shape, d_{name[:-5]}.dtype))"
     value = "out" if name == "out" else f"d_{name}"

@@ -53,7 +53,7 @@ class _Checker:
         self.name = getattr(f, "__name__", type(f).__name__)
         self.arguments: list[Any] = [raw(x) if is_tensor(x) else x for x in given]
         numeric: dict[int, Any] = {k: x for k, x in enumerate(self.arguments) if not isinstance(x, (bool, int, str))}
-        arrays = {k: np.asarray(x) for k, x in numeric.items()}
+        arrays: dict[int, Any] = {k: np.asarray(x) for k, x in numeric.items()}
         self.floating = [k for k, a in arrays.items() if a.dtype.kind == "f"]
         if not self.floating:
             raise ArgumentError(explain("check", "no argument holds floating-point numbers", remedy="2.0 for 2"))
@@ -77,7 +77,9 @@ class _Checker:
         return [np.asarray(y.data) for y in self.outputs(*[wrap(x, None) for x in xs])]
 
     def draw(self, like: Arrays) -> Arrays:
-        return [np.asarray(self.rng.normal(size=a.shape)).astype(a.dtype) for a in like]
+        """Random arrays of the shapes and dtypes of these."""
+        drawn: list[Any] = [self.rng.normal(size=a.shape) for a in like]
+        return [np.asarray(d).astype(a.dtype) for d, a in zip(drawn, like, strict=True)]
 
     def compare(self, row: Row, what: str, given: float, expected: float, known: float, scale: float) -> None:
         """One number; `known`: how well the expectation is known, `scale`: how large the numbers behind it are."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from chainrule.walkthrough.measurement import Measurement
@@ -21,6 +23,20 @@ class Section:
     rows: Sequence[str]
 
 
+def sections(way: str) -> list[Section]:
+    """The page from top to bottom; `way`, `graphviz` or `builtin`, says which pictures of graphs it shows."""
+    found = tomllib.loads(Path(__file__).with_name("sections.toml").read_text(encoding="utf-8"))["section"]
+    return [
+        Section(
+            s["title"],
+            s["text"].strip(),
+            [(name.replace("WAY", way), words) for name, words in s["pictures"]],
+            s["rows"],
+        )
+        for s in found
+    ]
+
+
 STYLE = """
 :root { color-scheme: light; }
 body { font: 17px/1.55 Georgia, 'Times New Roman', serif; color: #1a1a1a; background: #fff; margin: 0 auto; max-width: 52rem; padding: 2rem 1.2rem 4rem; }
@@ -33,9 +49,10 @@ figure { margin: 1.1rem 0; text-align: center; }
 img { max-width: 100%; height: auto; }
 .graphs { display: flex; justify-content: space-evenly; align-items: flex-start; gap: 1rem; }
 .graphs figure { flex: 0 1 auto; }
+.graphs figure:only-child { max-width: 23rem; }
 table { border-collapse: collapse; width: 100%; table-layout: fixed; font: 13.5px/1.4 system-ui, sans-serif; margin: .8rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .6rem; border-bottom: 1px solid #ddd; overflow-wrap: anywhere; }
-th { border-bottom: 2px solid #999; }
+th { border-bottom: 2px solid #999; white-space: nowrap; }
 th:first-child { width: 2.2rem; } th:nth-child(2), th:nth-child(4) { width: 22%; } th:last-child { width: 3.6rem; }
 td:first-child { font-weight: 600; white-space: nowrap; }
 td:last-child { white-space: nowrap; font-weight: 600; }
@@ -43,6 +60,11 @@ td:last-child { white-space: nowrap; font-weight: 600; }
 .note { color: #444; font-size: 12.5px; display: block; margin-top: .2rem; }
 nav { font: 14px/1.6 system-ui, sans-serif; margin: 1.2rem 0; }
 nav a { color: #005a8c; margin-right: 1rem; white-space: nowrap; }
+@media (max-width: 44rem) {
+  table { display: block; overflow-x: auto; table-layout: auto; }
+  th:nth-child(2), th:nth-child(3), th:nth-child(4) { min-width: 11rem; }
+  .graphs { flex-direction: column; align-items: center; }
+}
 @media print { body { max-width: none; font-size: 11pt; } h2, figure, tr { break-inside: avoid; } h2 { break-after: avoid; } nav { display: none; } }
 """
 

@@ -31,7 +31,6 @@ from chainrule.walkthrough.console import Reporter, print_table
 from chainrule.walkthrough.interrupt import Interruption
 from chainrule.walkthrough.job import Job
 from chainrule.walkthrough.measurement import Measurement
-from chainrule.walkthrough.sections import sections
 from chainrule.walkthrough.staging import LAST, Staging
 
 LIBRARIES = ("numpy", "matplotlib", "torch")
@@ -133,7 +132,7 @@ class Walkthrough:
             "machine": machine(),
             "versions": versions(),
         }
-        html = page.page(sections(self.graph), self.measurements, about)
+        html = page.page(page.sections(self.graph), self.measurements, about)
         (self.staging.path / "index.html").write_text(html, encoding="utf-8")
         numbers = {**about, **{m.row: m.as_json() for m in self.measurements}}
         text = json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False, default=plain)

@@ -47,11 +47,12 @@ def _oracle(results: list[Any], counts: dict[str, int]) -> Measurement:
 
 def _suites(results: list[Any], counts: dict[str, int], failed: int) -> Measurement:
     total, reference = sum(counts.values()), sum(result.suite.reference for result in results)
+    said = ", ".join(f"{r.suite.name} {'skipped' if r.skipped else counts[r.suite.name]}" for r in results)
     enough = all(result.skipped or counts[result.suite.name] >= result.suite.reference for result in results)
     return Measurement(
         "D2",
         "the suites of the command chainrule verify",
-        f"{total:,} checks ({', '.join(f'{name} {count}' for name, count in counts.items())}), {failed} failed",
+        f"{total:,} checks ({said}), {failed} failed",
         f"{reference} checks: " + ", ".join(f"{result.suite.name} {result.suite.reference}" for result in results),
         {"checks": total, "failed": failed, **{f"{name}_checks": count for name, count in counts.items()}},
         {"checks": reference, **{f"{result.suite.name}_checks": result.suite.reference for result in results}},
