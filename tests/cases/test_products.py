@@ -93,7 +93,8 @@ def test_l1_mixed_dtypes_and_plain_arrays_on_either_side(dtypes):
 
 
 @pytest.mark.parametrize(
-    ("p", "q"), [((2, 3), (2, 3)), ((3,), (2,)), ((2, 3), (2,)), ((2,), (3, 2)), ((2, 2, 3), (3, 3, 2)), ((), (3,)), ((3,), ())]
+    ("p", "q"),
+    [((2, 3), (2, 3)), ((3,), (2,)), ((2, 3), (2,)), ((2,), (3, 2)), ((2, 2, 3), (3, 3, 2)), ((), (3,)), ((3,), ())],
 )
 def test_l1_shapes_that_do_not_fit_are_named(p, q):
     with pytest.raises(ValueError, match="matmul") as caught:
@@ -106,7 +107,9 @@ def test_l1_shapes_that_do_not_fit_are_named(p, q):
 def test_l1_other_products_with_vectors():
     u, v = RNG.normal(size=3), RNG.normal(size=3)
     derivatives_are(lambda u: cr.outer(u, v).sum(), u, v.sum(), 0.0)
-    derivatives_are(lambda u: (cr.outer(u, u) ** 2).sum(), u, 4 * u * (u @ u), 4 * ((u @ u) * np.eye(3) + 2 * np.outer(u, u)))
+    derivatives_are(
+        lambda u: (cr.outer(u, u) ** 2).sum(), u, 4 * u * (u @ u), 4 * ((u @ u) * np.eye(3) + 2 * np.outer(u, u))
+    )
     derivatives_are(lambda u: cr.vecdot(u, v), u, v, 0.0)
     derivatives_are(lambda u: cr.vecdot(u, u), u, 2 * u, 2 * np.eye(3))
     derivatives_are(lambda u: cr.tensordot(u, v, axes=1), u, v, 0.0)
@@ -188,24 +191,26 @@ def test_l5_einsum_outer_product():
         np.multiply.outer(a, leaf(b))
 
 
-@pytest.mark.parametrize("ask", ["backward", "gradients", "grad"])
+@pytest.mark.parametrize("ask", [
+    lambda y, t: y.backward(), lambda y, t: cr.gradients(y, t), lambda y, t: cr.grad(lambda b: cr.einsum("i,j->ij", np.ones(3), b))(t.data),
+])  # fmt: skip
 def test_l5_an_output_that_is_no_scalar_asks_for_an_upstream_gradient(ask):
     t = leaf(np.full(4, 2.0))
-    with pytest.raises(cr.errors.ShapeError, match=r"f64\[3, 4\]") as caught:
-        if ask == "grad":
-            cr.grad(lambda b: cr.einsum("i,j->ij", np.ones(3), b))(np.full(4, 2.0))
-        y = cr.einsum("i,j->ij", np.ones(3), t)
-        y.backward() if ask == "backward" else cr.gradients(y, t)
-    assert "cotangent" in str(caught.value)
+    y = cr.einsum("i,j->ij", np.ones(3), t)
+    with pytest.raises(cr.errors.ShapeError, match=r"f64\[3, 4\].*cotangent"):
+        ask(y, t)
     assert t.grad is None
-    y.backward(np.ones((3, 4))) if ask == "backward" else None
+    y.backward(np.ones((3, 4)))
+    assert t.grad.tolist() == [3.0] * 4
 
 
 def test_l5_the_same_operand_twice():
     x = RNG.normal(size=(2, 2))
     derivatives_are(lambda x: cr.einsum("ij,ij->", x, x), x, 2 * x, 2 * np.eye(4))
     trace = lambda x: np.einsum("ij,ji->", x, x)
-    derivatives_are(lambda x: cr.einsum("ij,ji->", x, x), x, 2 * x.T, complex_step_of_differences(trace, x, 1.0), rtol=1e-9)
+    derivatives_are(
+        lambda x: cr.einsum("ij,ji->", x, x), x, 2 * x.T, complex_step_of_differences(trace, x, 1.0), rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("arguments", [
@@ -220,7 +225,11 @@ def test_l5_wrong_subscripts_are_named(arguments):
 
 
 @settings(max_examples=30, deadline=None)
-@given(arrays.array_shapes(min_dims=1, max_dims=3, max_side=3), arrays.array_shapes(min_dims=1, max_dims=3, max_side=3), st.data())
+@given(
+    arrays.array_shapes(min_dims=1, max_dims=3, max_side=3),
+    arrays.array_shapes(min_dims=1, max_dims=3, max_side=3),
+    st.data(),
+)
 def test_l_tensordot_of_any_axes(p, q, data):
     count = data.draw(st.integers(0, min(len(p), len(q))))
     i = data.draw(st.permutations(range(len(p))))[:count]
@@ -231,5 +240,9 @@ def test_l_tensordot_of_any_axes(p, q, data):
     weights = rng.normal(size=np.tensordot(a, b, (i, j)).shape)
     t, u = leaf(a), leaf(b)
     (cr.tensordot(t, u, (i, j)) * weights).sum().backward()
-    np.testing.assert_allclose(t.grad, complex_step(lambda a: (np.tensordot(a, b, (i, j)) * weights).sum(), a), rtol=1e-11, atol=1e-12)
-    np.testing.assert_allclose(u.grad, complex_step(lambda b: (np.tensordot(a, b, (i, j)) * weights).sum(), b), rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(
+        t.grad, complex_step(lambda a: (np.tensordot(a, b, (i, j)) * weights).sum(), a), rtol=1e-11, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        u.grad, complex_step(lambda b: (np.tensordot(a, b, (i, j)) * weights).sum(), b), rtol=1e-11, atol=1e-12
+    )

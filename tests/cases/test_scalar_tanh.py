@@ -31,7 +31,9 @@ def test_s5_sigmoid_far_out_and_at_0(x):
     y.backward()
     assert y.data == pytest.approx(value, rel=1e-15)
     assert v.grad == pytest.approx(slope, rel=1e-12, abs=1e-16)
-    assert scalar.derivative(lambda v: v.sigmoid(), 2)(x) == pytest.approx(-slope * math.tanh(x / 2), rel=1e-12, abs=1e-16)
+    assert scalar.derivative(lambda v: v.sigmoid(), 2)(x) == pytest.approx(
+        -slope * math.tanh(x / 2), rel=1e-12, abs=1e-16
+    )
     derivatives_are(cr.sigmoid, x, slope, [[-slope * math.tanh(x / 2)]], value=value, rtol=1e-12, atol=1e-16)
 
 
@@ -44,7 +46,7 @@ def test_s5_exp_overflows_to_infinity_as_ieee_says():
 
 
 @pytest.mark.parametrize("f", [
-    lambda v: v.tanh(), lambda v: v.sigmoid(), lambda v: (v * 0.001).exp(), lambda v: v.relu(), lambda v: abs(v), lambda v: (v * v).log(),
+    lambda v: v.tanh(), lambda v: v.sigmoid(), lambda v: (v * 0.001).exp(), lambda v: v.relu(), lambda v: abs(v), lambda v: (v * v + 1e-3).log(),
     lambda v: v.sin() * v.cos(), lambda v: v**2, lambda v: v**-1,
 ])  # fmt: skip
 @pytest.mark.parametrize("x", [1e3, -1e3, 0.5, -0.5, 1e-300])

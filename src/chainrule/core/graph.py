@@ -23,6 +23,7 @@ from chainrule.errors import FreedGraphError, StaleGraphError, explain
 
 Node = list[Any]
 NUMBER, PRIMITIVE, PARENTS, RESIDUALS, PARAMETERS, SHAPE, DTYPE = range(7)
+_LONGEST_CHAIN = 64  # of views that share memory
 FINGERPRINT = 7  # an eighth entry, in debug mode only
 
 next_number = count(1).__next__
@@ -108,8 +109,8 @@ def _check_stale(nodes: list[Node]) -> None:
 def _check_node(node: Node) -> None:
     primitive = node[PRIMITIVE]
     for name, parent in zip(primitive.names(len(node[PARENTS])), node[PARENTS], strict=True):
-        leaf = None if parent is None else memory_of(parent)
-        if leaf is None or leaf[RESIDUALS].written < node[NUMBER]:
+        leaf = None if parent is None else memory_of(parent, _LONGEST_CHAIN + 1)
+        if leaf is None or leaf[PRIMITIVE] is not None or leaf[RESIDUALS].written < node[NUMBER]:
             continue
         if primitive.kept(node, name) is not None:
             tensor = leaf[RESIDUALS].tensor()
@@ -119,9 +120,14 @@ def _check_node(node: Node) -> None:
             raise StaleGraphError(explain(primitive.name, fault, remedy=remedy, **operand))
 
 
-def memory_of(node: Node | None) -> Node | None:
-    """The leaf whose memory the value of `node` may share, itself or the source of a chain of views; or None."""
-    while node is not None and node[PRIMITIVE] is not None:
+def memory_of(node: Node | None, longest: int = _LONGEST_CHAIN) -> Node | None:
+    """The leaf whose memory the value of `node` may share, itself or the source of a chain of views; or None.
+
+    Of a chain of more views than `longest` it gives the view where it stops.
+    """
+    for _ in range(longest):
+        if node is None or node[PRIMITIVE] is None:
+            return node
         node = node[PARENTS][0] if node[PRIMITIVE].is_view and node[PARENTS] else None
     return node
 
@@ -137,7 +143,9 @@ def share(source: Any, result: Any) -> None:
         result.data = own_copy(result.data)  # nobody can say any more whose memory this is
         return
     leaf = memory_of(node)
-    if leaf is None:
+    if leaf is not None and leaf[PRIMITIVE] is not None:
+        result.data = own_copy(result.data)  # so that a chain of n views takes n steps and not n²
+    elif leaf is None:
         source.shared = result.shared = True
     elif result.node is None:
         result.data = own_copy(result.data)

@@ -242,7 +242,18 @@ def pow(x: Any, y: Any) -> Any:
     """
     if type(y) is float or type(y) is int:
         return square(x) if y == 2 else power_by(x, y)
-    return pow_arrays(x, y)
+    return pow_arrays(*_of_one_dtype(x, y))
+
+
+def _of_one_dtype(x: Any, y: Any) -> tuple[Any, Any]:
+    """Both in their common dtype: log x of an int8 would be a float16, and y - 1 of one a float64."""
+    a, b = getattr(x, "dtype", None), getattr(y, "dtype", None)
+    if a is b or not isinstance(a, np.dtype) or not isinstance(b, np.dtype):
+        return x, y
+    from chainrule.ops.views import cast
+
+    common: Any = np.result_type(a, b)
+    return x if a == common else cast(x, common), y if b == common else cast(y, common)
 
 
 def clip(x: Any, min: Any = None, max: Any = None) -> Any:
