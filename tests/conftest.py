@@ -11,3 +11,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]):
     for item in items:
         if item.path.is_relative_to(LAWS):
             item.add_marker(pytest.mark.generic)
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    """A library that a test meets, or a subclass of Tensor that it makes, sends later tests on the slow path no more."""
+    from chainrule import modes
+    from chainrule.backends import registry
+
+    known, unusual = dict(registry._namespaces), modes.unusual
+    yield
+    if modes.unusual != unusual:
+        registry._namespaces.clear()
+        registry._namespaces.update(known)
+        modes.add_unusual(unusual - modes.unusual)

@@ -126,7 +126,7 @@ def debug() -> Generator[None]:
     ...     y.backward()
     Traceback (most recent call last):
     ...
-    chainrule.errors.StaleGraphError: multiply: a recorded array was changed after the operation · x f64[2] · try \
+    chainrule.errors.StaleGraphError: square: a recorded array was changed after the operation · x f64[2] · try \
 a copy before writing into `.data`
     """
     add_unusual(1)

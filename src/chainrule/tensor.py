@@ -5,31 +5,28 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 
 from chainrule import modes
 from chainrule.backends.abstract import Abstract
-from chainrule.backends.registry import common_namespace, dtype_in, is_foreign, is_number, is_numpy, namespace_of
-from chainrule.core.calls import is_tensor, raw, uneven, weak, wrap
-from chainrule.core.graph import before_write, leaf_node, own_copy, share, take_back
+from chainrule.backends.registry import dtype_in, is_foreign, is_number, is_numpy, namespace_of
+from chainrule.backward import backward
+from chainrule.core.calls import is_tensor, raw, uneven, wrap
+from chainrule.core.graph import leaf_node, own_copy, share
 from chainrule.core.template import bind
-from chainrule.errors import ArgumentError, DTypeError, GraphError, LostGraphError, ShapeError, dtype_kind, explain
+from chainrule.errors import ArgumentError, DTypeError, GraphError, ShapeError, dtype_kind, explain
+from chainrule.in_place import InPlace
 from chainrule.interop import array_function, array_ufunc
 from chainrule.operators import Operators
-from chainrule.ops import indexing, joining, views
-from chainrule.ops.arguments import lifted, real_dtype
-from chainrule.ops.creation import full_like
+from chainrule.ops import joining
+from chainrule.ops.arguments import real_dtype
 from chainrule.types import Array, Shape
-from chainrule.walks.reverse import reverse
-
-_WRITES: dict[str, Any] = {name: getattr(operator, name) for name in dir(operator) if name.startswith("i")}
 
 
-class Tensor(Operators):
+class Tensor(Operators, InPlace):
     """An array that remembers how it was made.  Make one with `chainrule.tensor`; operations make the others.
 
     **Attributes** `data`: the array (NumPy's 0-d results are scalars); `grad`: None, or the accumulated gradient, an
@@ -123,20 +120,7 @@ class Tensor(Operators):
         >>> x.grad
         array([2., 4.])
         """
-        if self.node is None:
-            fault = "the tensor has no graph: nothing that it was computed from wants a gradient"
-            raise LostGraphError(explain("backward", fault, x=self, remedy="cr.tensor(..., requires_grad=True)"))
-        ct = _cotangent(self, cotangent, create_graph)
-        owned = {id(ct.data if create_graph else ct)}
-        free = not (create_graph if retain_graph is None else retain_graph)
-        for node, g in reverse([(self.node, ct)], create_graph, None, free):
-            leaf = node[3].tensor()
-            if leaf is not None and leaf.node is node:
-                total = g if leaf.grad is None else leaf.grad + g
-                if type(total) is not np.ndarray or total.base is not None or id(total) in owned:
-                    total = _own_gradient(total, node[6], owned)
-                leaf.grad = total
-                owned.add(id(total))
+        backward(self, cotangent, create_graph if retain_graph is None else retain_graph, create_graph)
 
     def detach(self) -> Self:
         """The value as a tensor that wants no gradient; of a leaf, a copy, since a leaf may be written in place."""
@@ -229,85 +213,6 @@ class Tensor(Operators):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
-    # ------------------------------------------------------------ in place
-    def __setitem__(self, index: Any, value: Any) -> None:
-        if self._is_rebound("[...] =", value):
-            self._rebind(indexing.setitem(self, value, index), "[...] =")
-        else:
-            before = before_write(self)
-            try:
-                indexing.assign(self.data, raw(value), index)
-            except Exception:
-                take_back(self, before)
-                raise
-
-    def __iadd__(self, other: Any) -> Self:
-        return self._update("+=", other, "__add__", "iadd")
-
-    def __isub__(self, other: Any) -> Self:
-        return self._update("-=", other, "__sub__", "isub")
-
-    def __imul__(self, other: Any) -> Self:
-        return self._update("*=", other, "__mul__", "imul")
-
-    def __itruediv__(self, other: Any) -> Self:
-        return self._update("/=", other, "__truediv__", "itruediv")
-
-    def __ipow__(self, other: Any) -> Self:
-        return self._update("**=", other, "__pow__", "ipow")
-
-    def __imatmul__(self, other: Any) -> Self:
-        return self._update("@=", other, "__matmul__", "imatmul")
-
-    def __ifloordiv__(self, other: Any) -> Self:
-        return self._update("//=", other, "__floordiv__", "ifloordiv")
-
-    def __imod__(self, other: Any) -> Self:
-        return self._update("%=", other, "__mod__", "imod")
-
-    def _update(self, sign: str, other: Any, operation: str, write: str) -> Self:
-        """`self += other`: a new value under the old name while recording, otherwise a write into own memory."""
-        if self._is_rebound(sign, other):
-            self._rebind(getattr(self, operation)(other), sign)
-            return self
-        before = before_write(self)
-        try:
-            self.data = _WRITES[write](self.data, other.data if isinstance(other, Tensor) else other)
-        except (TypeError, ValueError) as error:
-            take_back(self, before)
-            fits = isinstance(error, TypeError)  # then NumPy says which dtype does not
-            fault = str(error) if fits else "the result does not have the shape of the tensor"
-            fault = "the result does not fit into the dtype of the tensor" if "Cannot cast" in fault else fault
-            remedy = f"x = x {sign[:-1]} y, which makes a new tensor"
-            raise (DTypeError if fits else ShapeError)(explain(sign, fault, x=self, y=other, remedy=remedy)) from None
-        return self
-
-    def _is_rebound(self, sign: str, other: Any) -> bool:
-        """Whether an in-place operator records a new value instead of writing."""
-        if modes.paused and modes.is_paused():
-            return False
-        node = self.node
-        if node is None and not (is_tensor(other) and other.node is not None):
-            return False
-        if node is not None and node[1] is None:
-            fault = "a leaf that wants a gradient would be overwritten while operations are recorded"
-            remedy = "`with cr.no_grad():` for an update, or `x = x + y` for a new tensor"
-            raise GraphError(explain(sign, fault, x=self, remedy=remedy))
-        return True
-
-    def _rebind(self, result: Self, sign: str = "") -> None:
-        if result.shape != self.shape:
-            fault = "the result does not have the shape of the tensor"
-            raise ShapeError(explain(sign, fault, x=self, result=result, remedy="x = ..., which makes a new tensor"))
-        if result.dtype != self.dtype:
-            if not np.can_cast(result.dtype, self.dtype, "same_kind"):
-                fault = "the result does not fit into the dtype of the tensor"
-                raise DTypeError(
-                    explain(sign, fault, x=self, result=result, remedy="x = ..., which makes a new tensor")
-                )
-            result = result.astype(self.dtype)
-        self.data, self.node, self.shared = result.data, result.node, getattr(result, "shared", False)
-
 
 def _fresh(data: Any, dtype: Any) -> Array:
     """A new array of what a user gave."""
@@ -328,18 +233,6 @@ def _fresh(data: Any, dtype: Any) -> Array:
     return array
 
 
-def _own_gradient(g: Any, dtype: Any, owned: set[int]) -> Any:
-    """A gradient that shares memory with nothing: what a rule passed on, or looks at other memory, is copied."""
-    if is_numpy(g):
-        return np.array(g, dtype)
-    data = raw(g)
-    shared = id(data) in owned or getattr(data, "base", None) is not None
-    owned.add(id(data))
-    if not shared:
-        return g
-    return wrap(own_copy(data), g.node) if is_tensor(g) else own_copy(data)
-
-
 def _copied(grad: Any) -> Any:
     return None if grad is None else own_copy(raw(grad))
 
@@ -349,77 +242,6 @@ def _rebuilt(kind: type[Tensor], data: Any, requires_grad: bool, grad: Any) -> A
     made.requires_grad = requires_grad
     made.grad = grad
     return made
-
-
-_ones: dict[Any, Any] = {}
-
-
-def _one_of(data: Array) -> Array:
-    """The cotangent of a number; never handed out as a gradient itself, so one for all walks."""
-    if not is_number(data):
-        return full_like(data, 1.0)
-    dtype: Any = data.dtype
-    one: Any = _ones.get(dtype)
-    if one is None:
-        one = _ones[dtype] = np.ones((), dtype)
-    return one
-
-
-def _cotangent(y: Tensor, cotangent: Any, graph: bool) -> Any:
-    """The cotangent that a walk from `y` starts with: raw, or for a walk that is recorded, a tensor.
-
-    A recorded walk keeps the graph of a cotangent, which may want a gradient itself, and a copy of an array.
-    """
-    if cotangent is None:
-        if y.size != 1:
-            fault = "only a tensor of one element has a gradient by itself"
-            raise ShapeError(explain("backward", fault, y=y, remedy="y.sum(), or an upstream gradient: cotangent=..."))
-        return wrap(_one_of(y.data), None) if graph else _one_of(y.data)
-    ct: Any = cotangent if graph and is_tensor(cotangent) else raw(cotangent)
-    if not is_tensor(ct):
-        ct = weak(ct, y.data) if isinstance(ct, (bool, int, float)) else lifted("backward", "cotangent", ct, copy=graph)
-    if ct.shape != y.shape:
-        raise ShapeError(explain("backward", "the cotangent does not have the shape of the value", y=y, cotangent=ct))
-    if not (isinstance(raw(ct), Abstract) or isinstance(y.data, Abstract)):
-        common_namespace("backward", {"y": y.data, "cotangent": raw(ct)})
-    if dtype_kind(ct.dtype) == "c" and dtype_kind(y.dtype) != "c":
-        raise DTypeError(explain("backward", "the cotangent of a real value is real", y=y, cotangent=ct))
-    ct = ct if ct.dtype == y.dtype else views.cast(ct, y.dtype)
-    return wrap(ct, None) if graph and not is_tensor(ct) else ct
-
-
-def gradients(y: Tensor, xs: Any, cotangent: Any = None, create_graph: bool = False) -> Any:
-    """The gradients of `y` with respect to tensors, leaves or not; frees nothing and touches no `.grad`.
-
-    **Shapes** `xs`: a list of tensors (or one); the result has an array for each, of its shape and dtype, zeros where
-    `y` does not depend on it.  `cotangent f[y.shape]`: the upstream gradient.  `create_graph`: the results are tensors
-    and can be differentiated again.  **Raises** LostGraphError for an x without a graph, FreedGraphError,
-    StaleGraphError, ShapeError.
-
-    >>> import chainrule as cr
-    >>> x = cr.tensor(3.0, requires_grad=True)
-    >>> slope, = cr.gradients(x ** 3, [x], create_graph=True)
-    >>> cr.gradients(slope, [x])
-    [array(18.)]
-    """
-    many: Sequence[Tensor] = [xs] if is_tensor(xs) else list(xs)
-    for k, x in enumerate(many):
-        if not is_tensor(x) or x.node is None:
-            operand: dict[str, Any] = {f"xs[{k}]": x}
-            remedy = "cr.tensor(..., requires_grad=True) before y is computed"
-            raise LostGraphError(explain("gradients", "what wants no gradient has none", remedy=remedy, **operand))
-    if not is_tensor(y):
-        raise LostGraphError(explain("gradients", "y is no tensor, so it carries no graph", y=y))
-    found: dict[int, Any] = {}
-    if y.node is not None:
-        root = (y.node, _cotangent(y, cotangent, create_graph))
-        found = {n[0]: g for n, g in reverse([root], create_graph, {x.node[0] for x in many if x.node is not None})}
-    results: list[Any] = []
-    for x in many:
-        g = found.get(x.node[0]) if x.node is not None else None
-        g = full_like(x.data, 0.0) if g is None else g
-        results.append(g if is_tensor(g) else wrap(g, None) if create_graph else own_copy(g))
-    return results[0] if is_tensor(xs) else results
 
 
 bind(Tensor=Tensor, share=share)

@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-
 OPTIONAL = {
     "matplotlib",
     "rich",
@@ -47,5 +46,3 @@ def test_scalar_engine_alone_loads_no_numpy_of_its_own():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     if done.stdout.split() == ["missing"]:
         pytest.skip("chainrule.scalar is not here yet")
-
-

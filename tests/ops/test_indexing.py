@@ -10,7 +10,7 @@ import chainrule as cr
 from chainrule.backends.abstract import Abstract
 from chainrule.core.calls import raw, wrap
 from chainrule.core.equations import tracing
-from chainrule.errors import BranchError, DTypeError, IndexingError, ShapeError
+from chainrule.errors import BranchError, DTypeError
 from chainrule.ops.indexing import assign, getitem, scatter_add, setitem
 from tests.ops.derivatives import gradient, hessian, second_differences
 
@@ -255,114 +255,6 @@ def test_a_write_into_integers_cannot_keep_a_gradient():
     for write in (setitem, lambda x, v, at: scatter_add(x, at, v)):
         with pytest.raises(DTypeError, match=r"cannot hold a value that wants a gradient · x i64\[3\]"):
             write(cr.tensor([1, 2, 3]), v, 0)
-
-
-# ---------------------------------------------------------------------------------------------------- errors
-@pytest.mark.parametrize(
-    ("index", "message"),
-    [
-        (5, r"getitem: index 5 is out of bounds for axis 0 with size 2 · x f64\[2, 3, 4\]"),
-        ((0, -4), "index -4 is out of bounds for axis 1 with size 3"),
-        ([0, 7], r"index 7 \(entry \(1,\)\) is outside axis 0 of length 2"),
-        ((slice(None), 0, [9, 9]), "index 9 is out of bounds for axis 2 with size 4"),
-        ((0, 0, 0, 0), "too many indices"),
-        (([0], 0, 0, 0), "too many indices, 4 for 3 axes"),
-        (1.5, r"1.5 cannot index, its dtype is float64 .* expected integers, slices.* try int\(i\)"),
-        ([0.0, 1.0], "cannot index, its dtype is float64"),
-        (slice(0.5, None), r"0.5: cannot index"),
-        ("a", "'a' cannot index"),
-        ((..., [0], ...), "at most one `...`"),
-        (np.array([True]), r"a boolean mask of shape \(1,\) meets axis 0 of shape \(2,\)"),
-        ((0, np.zeros((3, 3), bool)), r"a boolean mask of shape \(3, 3\) meets axes 1 to 2 of shape \(3, 4\)"),
-        ((..., np.zeros(3, bool)), r"meets axis 2 of shape \(4,\)"),
-        (([0, 1], [0, 1, 2]), r"do not broadcast .* i64\[2\], i64\[3\]"),
-    ],
-)
-def test_errors_of_an_index(index, message):
-    x = cr.tensor(X, requires_grad=True)
-    with pytest.raises(IndexingError, match=message):
-        x[index]
-    with pytest.raises(IndexingError):
-        setitem(x, 1.0, index)
-    with pytest.raises(IndexingError):
-        setitem(X, 1.0, index)
-    with pytest.raises(IndexingError):
-        scatter_add(x, index, 1.0)
-    with pytest.raises(IndexingError):
-        assign(X.copy(), 1.0, index)
-
-
-def test_errors_of_a_value():
-    with pytest.raises(ShapeError, match=r"setitem: v does not fill the selected entries .* broadcasts to \(3, 4\)"):
-        setitem(cr.tensor(X), np.zeros(3), 0)
-    with pytest.raises(ShapeError, match="setitem"):
-        assign(X.copy(), np.zeros(3), 0)
-    with pytest.raises(ShapeError):
-        scatter_add(cr.tensor(X), 0, np.zeros(3))
-
-
-def test_errors_of_take():
-    x = cr.tensor(X)
-    with pytest.raises(IndexingError, match=r"take: .* their dtype is float64"):
-        cr.take(x, [0.5], axis=0)
-    with pytest.raises(IndexingError, match=r"take: index 3 \(entry \(0, 1\)\) is outside axis 1 of length 3"):
-        cr.take(x, [[0, 3]], axis=1)
-    with pytest.raises(ValueError, match="take: axis 3 is out of range"):
-        cr.take(x, [0], axis=3)
-    with pytest.raises(ValueError, match="same number of axes"):
-        cr.take_along_axis(x, [0])
-    with pytest.raises(IndexingError, match="is outside axis 1 of length 3"):
-        cr.take_along_axis(x, np.full((2, 1, 4), 3), 1)
-
-
-# ---------------------------------------------------------------------------------------------------- take and the like
-@pytest.mark.parametrize(("indices", "axis"), [([0, 1, 1], 0), ([[2, -1]], 1), (3, -1), ([5, 5, -1], None)])
-def test_take(indices, axis):
-    flat = np.take(np.arange(X.size).reshape(X.shape), indices, axis=axis)
-    w = np.random.default_rng(1).normal(size=flat.shape)
-    expected = np.bincount(flat.ravel(), np.ravel(w), X.size).reshape(X.shape)
-    np.testing.assert_array_equal(cr.take(cr.tensor(X), indices, axis=axis).data, np.take(X, indices, axis=axis))
-    np.testing.assert_allclose(gradient(lambda x: cr.take(x, indices, axis=axis) * w, X), expected)
-    np.testing.assert_array_equal(cr.tensor(X).take(indices, axis).data, np.take(X, indices, axis=axis))
-    turned = np.asfortranarray(X)
-    np.testing.assert_array_equal(cr.take(turned, indices, axis=axis), np.take(X, indices, axis=axis))
-
-
-@pytest.mark.parametrize(("shape", "axis"), [((2, 3, 1), -1), ((2, 5, 4), 1), ((1, 3, 6), 2), ((2, 1, 4), 0)])
-def test_take_along_axis(shape, axis):
-    rng = np.random.default_rng(5)
-    at = rng.integers(-X.shape[axis], X.shape[axis], shape)
-    flat = np.take_along_axis(np.arange(X.size).reshape(X.shape), at, axis)
-    w = rng.normal(size=flat.shape)
-    expected = np.bincount(flat.ravel(), w.ravel(), X.size).reshape(X.shape)
-    np.testing.assert_allclose(gradient(lambda x: cr.take_along_axis(x, at, axis) * w, X), expected)
-    diagonal = np.bincount(flat.ravel(), 6.0 * X.ravel()[flat.ravel()], X.size)
-    np.testing.assert_allclose(hessian(lambda x: cr.take_along_axis(x, at, axis) ** 3, X), np.diag(diagonal))
-
-
-def test_take_along_an_axis_of_length_1_broadcasts():
-    x = np.array([[1.0, 2.0]])
-    assert gradient(lambda x: cr.take_along_axis(x, [[0], [1], [1]], 1), x).tolist() == [[1.0, 2.0]]
-
-
-@CASES
-def test_scatter_add(index):
-    v = np.random.default_rng(2).normal(size=X[index].shape)
-    w = np.random.default_rng(4).normal(size=X.shape)
-    expected = X.copy()
-    np.add.at(expected, index, v)
-    np.testing.assert_allclose(scatter_add(cr.tensor(X), index, cr.tensor(v)).data, expected, rtol=1e-14)
-    np.testing.assert_allclose(gradient(lambda v: scatter_add(cr.tensor(X), index, v) * w, v), w[index])
-    np.testing.assert_allclose(gradient(lambda x: scatter_add(x, index, v) * w, X), w)
-
-
-def test_without_a_gradient():
-    x = cr.tensor([[0.0, 2.0], [3.0, 0.0]], requires_grad=True)
-    rows, columns = cr.nonzero(x)
-    assert (rows.tolist(), columns.tolist()) == ([0, 1], [1, 0])
-    assert x[rows, columns].tolist() == [2.0, 3.0]
-    assert cr.searchsorted(cr.tensor([1.0, 2.0]), [0.5, 1.0, 9.0], side="right").tolist() == [0, 1, 2]
-    assert isinstance(cr.nonzero(np.array([1.0]))[0], np.ndarray)
 
 
 # ---------------------------------------------------------------------------------------------------- traced indices

@@ -14,10 +14,10 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from chainrule.core import calls
+from chainrule.core import calls, checked
 from chainrule.core.graph import Node, share
 from chainrule.core.template import template
-from chainrule.errors import RuleError
+from chainrule.errors import RuleError, explain
 
 # A union over arities, from which a type checker infers the parameters of a lambda.
 Rule = (
@@ -77,8 +77,8 @@ class Primitive:
     """A record.  Make one with `primitive` or a family's shorthand, call it through `call`."""
 
     __slots__ = (
-        "call", "domain", "dtype_rule", "expected", "family", "forward", "hides", "inputs", "is_view", "keeps",
-        "multiple", "name", "parameters", "pull", "reads", "rules", "samples", "shape_rule", "standard", "variadic",
+        "call", "domain", "dtype_rule", "expected", "family", "forward", "hides", "inputs", "is_ours", "is_view", "keeps",
+        "multiple", "name", "parameters", "pull", "reads", "rules", "same", "samples", "shape_rule", "standard", "variadic",
     )  # fmt: skip
     guardable = True
     call: Callable[..., Any]
@@ -90,10 +90,13 @@ class Primitive:
         self.variadic = inputs.startswith("*")
         self.inputs = tuple(inputs.lstrip("*").split())
         self.parameters = tuple(parameters.split())
-        self.rules = tuple(rules)
+        self.rules: tuple[Any, ...] = tuple(rules)
         if len(self.rules) != len(self.inputs):
             raise RuleError(f"{name}: {len(self.rules)} rules for {len(self.inputs)} inputs, expected one for each")
         self.reads = tuple(None if rule is None else self._read(rule) for rule in self.rules)
+        self.is_ours = all(rule is None or checked.is_ours(rule) for rule in self.rules)
+        if not (self.is_ours or self.variadic):
+            self._look_at_rules()
         self.keeps: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -116,8 +119,18 @@ class Primitive:
                 named[f"{name}_type"] = calls.type_of_node(parent)
         return named
 
+    def _look_at_rules(self) -> None:
+        diagonal = self.family.push == "rule"
+        both = [
+            (rule, read) if rule is None else checked.checked(self.name, a, rule, read, diagonal)
+            for a, rule, read in zip(self.inputs, self.rules, self.reads, strict=True)
+        ]
+        self.rules, self.reads = tuple(rule for rule, _ in both), tuple(read for _, read in both)
+
     def _read(self, rule: Rule) -> tuple[str, ...]:
         """The residuals that a rule names, checked; a parameter with a default is the rule's own affair."""
+        if not callable(rule):
+            raise RuleError(explain(self.name, "a rule is no function", rule=rule))
         wrapped = hasattr(rule, "__wrapped__") or hasattr(rule, "__signature__")
         code = None if wrapped else getattr(rule, "__code__", None)
         several = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -185,6 +198,7 @@ def primitive(
     p.is_view = is_view
     p.hides = hides
     p.multiple = multiple
+    p.same = same
     if p.variadic or multiple or not listed:
         p.keeps = _keeps(p)
         p.call = lambda *of: calls.general(p, of[0] if p.variadic else of[: len(p.inputs)], of[len(p.inputs) :])

@@ -394,9 +394,5 @@ def maximum(x: Any, y: Any) -> Any:
 
 
 def minimum(x: Any, y: Any) -> Any:
-    """The smaller of the two, nan if one is nan. Derivative: 1 for the smaller, 1/2 each at a tie.
-
-    >>> minimum(2.0, -3.0)
-    -3.0
-    """
+    """The smaller of the two, nan if one is nan. Derivative: 1 for the smaller, 1/2 each at a tie."""
     return -maximum(-x, -y)

@@ -67,7 +67,7 @@ def operation(*rules: Rule | None) -> Callable[[Callable[..., Any]], Callable[..
         record = primitive(
             name,
             GENERAL,
-            [rule and _checked(name, a, rule) for a, rule in zip(inputs, rules, strict=True)],
+            rules,
             inputs=" ".join(inputs),
             parameters=" ".join(parameters),
             forward=forward,
@@ -124,51 +124,3 @@ def _array(name: str, result: Any) -> Any:
     if isinstance(result, (np.ndarray, np.generic, Abstract)) or is_foreign(result):
         return result  # pyright: ignore[reportUnknownVariableType]
     raise RuleError(explain(name, "an operation returns one array", result=result))
-
-
-def _checked(name: str, a: str, rule: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule, with a look at what it returns."""
-    if not callable(rule):
-        raise RuleError(explain(name, f"the rule for {a} is no function", rule=rule))
-    signature = inspect.signature(rule)
-    if not signature.parameters:
-        raise RuleError(f"{name}: the rule for {a} needs at least the cotangent `ct` as its parameter")
-    own_type = f"{a}_type"
-    adds = own_type not in signature.parameters
-
-    def checked(ct: Any, **named: Any) -> Any:
-        wanted = named[own_type]
-        if adds:
-            del named[own_type]
-        g = rule(ct, **named)
-        if isinstance(g, (int, float)) and not isinstance(g, np.generic):
-            g = np.asarray(g, wanted.dtype)
-        if not _is_real(g):
-            raise RuleError(
-                explain(name, f"the rule for {a} gives no array of numbers", given=g, expected=f"{a} {wanted}")
-            )
-        if g.shape != wanted.shape and not _may_be_broadcast(wanted.shape, g.shape, ct.shape):
-            raise RuleError(explain(name, f"the rule for {a} gives another shape", given=g, expected=f"{a} {wanted}"))
-        return g
-
-    if adds:
-        added = inspect.Parameter(own_type, inspect.Parameter.KEYWORD_ONLY)
-        given = list(signature.parameters.values())
-        end = next((k for k, p in enumerate(given) if p.kind is p.VAR_KEYWORD), len(given))
-        signature = signature.replace(parameters=[*given[:end], added, *given[end:]])
-    checked.__signature__ = signature  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
-    return checked
-
-
-def _is_real(g: Any) -> bool:
-    if is_tensor(g) or isinstance(g, (np.ndarray, np.generic)):
-        return getattr(g.dtype, "kind", "f") in "biuf"  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-    return isinstance(g, Abstract) or is_foreign(g)
-
-
-def _may_be_broadcast(wanted: Any, given: Any, upstream: Any) -> bool:
-    """Whether `given` lies between the input's shape and the result's: then the engine sums the rest away."""
-    try:
-        return np.broadcast_shapes(wanted, given) == given and np.broadcast_shapes(given, upstream) == upstream
-    except ValueError:
-        return False

@@ -112,7 +112,7 @@ def _by_rule(node: Node, named: dict[str, Any], graph: bool) -> Push:
     rules = [
         (index, rule, [index if name == "index" and node[1].variadic else named[name] for name in read])
         for index, (rule, read) in enumerate(map(_rule_of(node[1]), range(len(node[2]))))
-        if rule is not None
+        if rule is not None and node[2][index] is not None
     ]
 
     def push(given: list[Any], careful: bool) -> Any:

@@ -1,0 +1,108 @@
+"""In-place operators: `t[i] = v`, `t += v`.
+
+While recording, a tensor that was computed is rebound to a new value, and whoever used the old one keeps it.  Under
+`no_grad`, or where no gradient is wanted, they write into the tensor's own memory; `core.graph.before_write` sees to it
+that nothing recorded changes.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Self
+
+import numpy as np
+
+from chainrule import modes
+from chainrule.core.calls import is_tensor, raw
+from chainrule.core.graph import before_write, take_back
+from chainrule.errors import DTypeError, GraphError, ShapeError, explain
+from chainrule.ops import indexing
+
+_WRITES: dict[str, Any] = {name: getattr(operator, name) for name in dir(operator) if name.startswith("i")}
+
+
+class InPlace:
+    """The in-place operators of a tensor."""
+
+    __slots__ = ()
+    data: Any
+    node: Any
+    shared: bool
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if self._is_rebound("[...] =", value):
+            self._rebind(indexing.setitem(self, value, index), "[...] =")
+        else:
+            before = before_write(self)
+            try:
+                indexing.assign(self.data, raw(value), index)
+            except Exception:
+                take_back(self, before)
+                raise
+
+    def __iadd__(self, other: Any) -> Self:
+        return self._update("+=", other, "__add__", "iadd")
+
+    def __isub__(self, other: Any) -> Self:
+        return self._update("-=", other, "__sub__", "isub")
+
+    def __imul__(self, other: Any) -> Self:
+        return self._update("*=", other, "__mul__", "imul")
+
+    def __itruediv__(self, other: Any) -> Self:
+        return self._update("/=", other, "__truediv__", "itruediv")
+
+    def __ipow__(self, other: Any) -> Self:
+        return self._update("**=", other, "__pow__", "ipow")
+
+    def __imatmul__(self, other: Any) -> Self:
+        return self._update("@=", other, "__matmul__", "imatmul")
+
+    def __ifloordiv__(self, other: Any) -> Self:
+        return self._update("//=", other, "__floordiv__", "ifloordiv")
+
+    def __imod__(self, other: Any) -> Self:
+        return self._update("%=", other, "__mod__", "imod")
+
+    def _update(self, sign: str, other: Any, operation: str, write: str) -> Self:
+        """`self += other`: a new value under the old name while recording, otherwise a write into own memory."""
+        if self._is_rebound(sign, other):
+            self._rebind(getattr(self, operation)(other), sign)
+            return self
+        before = before_write(self)
+        try:
+            self.data = _WRITES[write](self.data, other.data if is_tensor(other) else other)
+        except (TypeError, ValueError) as error:
+            take_back(self, before)
+            fits = isinstance(error, TypeError)  # then NumPy says which dtype does not
+            fault = str(error) if fits else "the result does not have the shape of the tensor"
+            fault = "the result does not fit into the dtype of the tensor" if "Cannot cast" in fault else fault
+            remedy = f"x = x {sign[:-1]} y, which makes a new tensor"
+            raise (DTypeError if fits else ShapeError)(explain(sign, fault, x=self, y=other, remedy=remedy)) from None
+        return self
+
+    def _is_rebound(self, sign: str, other: Any) -> bool:
+        """Whether an in-place operator records a new value instead of writing."""
+        if modes.paused and modes.is_paused():
+            return False
+        node = self.node
+        if node is None and not (is_tensor(other) and other.node is not None):
+            return False
+        if node is not None and node[1] is None:
+            fault = "a leaf that wants a gradient would be overwritten while operations are recorded"
+            remedy = "`with cr.no_grad():` for an update, or `x = x + y` for a new tensor"
+            raise GraphError(explain(sign, fault, x=self, remedy=remedy))
+        return True
+
+    def _rebind(self, result: Self, sign: str = "") -> None:
+        if result.shape != self.shape:
+            fault = "the result does not have the shape of the tensor"
+            raise ShapeError(explain(sign, fault, x=self, result=result, remedy="x = ..., which makes a new tensor"))
+        if result.dtype != self.dtype:
+            if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+                fault = "the result does not fit into the dtype of the tensor"
+                raise DTypeError(
+                    explain(sign, fault, x=self, result=result, remedy="x = ..., which makes a new tensor")
+                )
+            result = result.astype(self.dtype)
+        self.data, self.node, self.shared = result.data, result.node, getattr(result, "shared", False)
