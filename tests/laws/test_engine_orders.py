@@ -8,7 +8,9 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import (
+    DTypeError,
     LostGraphError,
+    StaleGraphError,
 )
 from tests.laws.written import leaf, same, slope
 
@@ -114,3 +116,68 @@ def test_checkpoint_gives_the_same():
 
     x = np.array([0.3, -0.8])
     same(cr.grad(lambda t: cr.checkpoint(f)(t))(x), cr.grad(f)(x))
+
+
+# ------------------------------------------------------------------------------------------------- what walks hand out
+def test_recorded_gradients_have_memory_and_graph_of_their_own():
+    x = leaf([1.0, 2.0])
+    (x.reshape(2, 1) ** 3).sum().backward(create_graph=True)
+    assert x.grad.data.base is None
+    same(cr.gradients(x.grad.sum(), [x])[0], [6.0, 12.0])
+    v, w = leaf(np.ones(2)), leaf(np.ones(2))
+    ((v + w) * 2.0).sum().backward(create_graph=True)
+    assert not np.shares_memory(v.grad.data, w.grad.data)
+    (g,) = cr.gradients(x.sum(), [v], create_graph=True)
+    assert isinstance(g, cr.Tensor)
+
+
+def test_gradients_are_handed_out_as_copies():
+    z = leaf(3.0)
+    for _ in range(2):
+        (g,) = cr.gradients(z, [z])
+        same(g, 1.0)
+        g += 5.0
+    x = leaf([1.0, 2.0])
+    once, again = cr.gradients((x * 2.0).sum(), [x, x])
+    assert not np.shares_memory(once, again)
+
+
+def test_the_cotangent_of_a_walk_is_of_the_kind_of_its_value():
+    whole, half = leaf(3.0), leaf(3.0, np.float32)
+    cr.gradients(whole * whole, [whole])
+    value = half * half
+    assert cr.gradients(value, [value])[0].dtype == np.float32
+    y = leaf([1.0, 2.0], np.float32) * 1.0
+    assert cr.gradients(y, [y], cotangent=np.ones(2))[0].dtype == np.float32
+    with pytest.raises(DTypeError):
+        y.backward(np.array([1j, 1j]))
+
+
+def test_a_cotangent_that_wants_a_gradient_keeps_its_graph():
+    x, v = leaf([1.0, 2.0]), leaf([0.0, 0.0])
+    (pulled,) = cr.gradients(x**3, [x], cotangent=v, create_graph=True)
+    same(cr.gradients(pulled, [v], cotangent=[1.0, 10.0])[0], [3.0, 120.0])
+
+
+def test_a_recorded_walk_copies_the_array_that_it_starts_with():
+    x, upstream = leaf([1.0, 2.0]), np.array([1.0, 10.0])
+    (g,) = cr.gradients(x**3, [x], cotangent=upstream, create_graph=True)
+    upstream[:] = 0.0
+    same(cr.gradients(g.sum(), [x])[0], [6.0, 120.0])
+
+
+def test_a_leaf_that_is_gone_is_passed_over():
+    x = leaf(2.0)
+    y = leaf(3.0) * x
+    y.backward()
+    same(x.grad, 3.0)
+
+
+def test_a_linear_map_is_refused_after_a_write_to_what_it_reads():
+    w, x = leaf([1.0, 2.0]), np.array([3.0, 4.0])
+    _, linear = cr.linearize(lambda x: (w * x).sum(), x)
+    same(linear(np.ones(2)).data, 3.0)
+    with cr.no_grad():
+        w += 1.0
+    with pytest.raises(StaleGraphError):
+        linear(np.ones(2))
