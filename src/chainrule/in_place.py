@@ -73,7 +73,7 @@ class InPlace:
             return self
         before = before_write(self)
         try:
-            self.data = _WRITES[write](self.data, other.data if is_tensor(other) else other)
+            self.data = _WRITES[write](self.data, other.data if isinstance(other, InPlace) else other)
         except (TypeError, ValueError) as error:
             take_back(self, before)
             fits = isinstance(error, TypeError)  # then NumPy says which dtype does not

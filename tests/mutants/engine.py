@@ -182,7 +182,7 @@ MUTANTS = [
         ("views of a leaf are forgotten", "aliases.append(weakref.ref(result))", "pass"),
         ("views of a leaf see its writes", "view.data = own_copy(view.data)", "pass"),
         ("writes are not dated", "leaf.written = next_number()", "leaf.written = 0"),
-        ("writes are not noted", "modes.note_write(leaf.written)", "pass"),
+        ("writes are not noted", "modes.last_write = leaf.written = next_number()", "leaf.written = next_number()"),
         ("shared memory is written", 'if node is not None or getattr(tensor, "shared", False) or is_number(', "if is_number("),
         ("a node holds its leaf", "self.tensor = weakref.ref(tensor)", "self.tensor = lambda: tensor"),
     ),
