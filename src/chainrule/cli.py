@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from chainrule import __version__
+from chainrule.backends.memory import keep_pages
 from chainrule.errors import ChainruleError
 
 
@@ -102,6 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         words = sys.argv[1:] if argv is None else argv
         if not words or words[0] not in COMMANDS:
             without_command(words)
+        keep_pages()  # the process is ours alone; docs/decisions/002
         code = COMMANDS[words[0]][0](words[1:])
         sys.stdout.flush()
         return code

@@ -28,6 +28,8 @@ class InPlace:
     data: Any
     node: Any
     shared: bool
+    shape: Any
+    dtype: Any
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if self._is_rebound("[...] =", value):
@@ -71,7 +73,7 @@ class InPlace:
             return self
         before = before_write(self)
         try:
-            self.data = _WRITES[write](self.data, other.data if is_tensor(other) else other)
+            self.data = _WRITES[write](self.data, other.data if isinstance(other, InPlace) else other)
         except (TypeError, ValueError) as error:
             take_back(self, before)
             fits = isinstance(error, TypeError)  # then NumPy says which dtype does not
@@ -94,7 +96,7 @@ class InPlace:
             raise GraphError(explain(sign, fault, x=self, remedy=remedy))
         return True
 
-    def _rebind(self, result: Self, sign: str = "") -> None:
+    def _rebind(self, result: Any, sign: str = "") -> None:
         if result.shape != self.shape:
             fault = "the result does not have the shape of the tensor"
             raise ShapeError(explain(sign, fault, x=self, result=result, remedy="x = ..., which makes a new tensor"))

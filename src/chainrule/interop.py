@@ -149,8 +149,9 @@ def _table() -> dict[Any, Callable[..., Any]]:
             if not name.startswith("_") and callable(theirs) and ours is not None and not isinstance(theirs, type):
                 table[theirs] = ours
     for primitive in PRIMITIVES.values():
-        if isinstance(primitive.forward, np.ufunc):
-            table.setdefault(primitive.forward, primitive.call)
+        forward: Any = primitive.forward
+        if isinstance(forward, np.ufunc):
+            table.setdefault(forward, primitive.call)
     for theirs, name in _SPELLINGS.items():
         function: Any = np
         for part in theirs.split("."):

@@ -21,7 +21,7 @@ paused: int = 0
 last_write: int = 0
 """The newest sequence number at which chainrule wrote into a leaf; see `graph.write_in_place`."""
 
-_lock = threading.Lock()
+lock = threading.Lock()
 _paused: ContextVar[bool] = ContextVar("paused", default=False)
 _debug: ContextVar[bool] = ContextVar("debug", default=False)
 
@@ -39,15 +39,8 @@ def is_debug() -> bool:
 def add_unusual(change: int) -> None:
     """Count something that sends every call to the slow path, or stop counting it."""
     global unusual
-    with _lock:
+    with lock:
         unusual += change
-
-
-def note_write(number: int) -> None:
-    """Remember the newest write into a leaf."""
-    global last_write
-    with _lock:
-        last_write = max(last_write, number)
 
 
 class no_grad:  # noqa: N801 - PyTorch's name, used like a function
@@ -71,14 +64,14 @@ class no_grad:  # noqa: N801 - PyTorch's name, used like a function
 
     def __enter__(self) -> None:
         global paused
-        with _lock:
+        with lock:
             paused += 1
         self._tokens.append(_paused.set(True))
 
     def __exit__(self, *_: object) -> None:
         global paused
         _paused.reset(self._tokens.pop())
-        with _lock:
+        with lock:
             paused -= 1
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:

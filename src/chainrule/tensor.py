@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from opcode import opmap
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +26,8 @@ from chainrule.operators import Operators
 from chainrule.ops import joining
 from chainrule.ops.arguments import real_dtype
 from chainrule.types import Array, Shape
+
+_STORE = opmap["STORE_SUBSCR"]
 
 
 class Tensor(Operators, InPlace):
@@ -159,6 +163,10 @@ class Tensor(Operators, InPlace):
         return bool(self._one("bool"))
 
     def __float__(self) -> float:
+        if self.node is not None and _is_entry_of_an_array(sys._getframe(1)):
+            fault = "a plain array cannot hold an entry that wants a gradient"
+            remedy = "cr.zeros instead of np.zeros, cr.stack, or x.detach()"
+            raise GraphError(explain("[...] =", fault, x=self, remedy=remedy))
         return float(self._one("float").item())
 
     def __int__(self) -> int:
@@ -212,6 +220,11 @@ class Tensor(Operators, InPlace):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+
+def _is_entry_of_an_array(caller: Any) -> bool:
+    """Whether `float(t)` is asked for by `a[i] = t`, where NumPy would drop the graph without a word."""
+    return caller.f_code.co_code[caller.f_lasti] == _STORE
 
 
 def _fresh(data: Any, dtype: Any) -> Array:

@@ -57,14 +57,19 @@ def test_p1_into_a_plain_array_names_the_cure():
         assert not B.any()
 
 
-def test_p1_open_one_entry_of_a_plain_array():
-    """NumPy asks the tensor for `float(t)` here, as `math.sin` does, and nothing tells the two apart.
-
-    Open: DESIGN lets `float(t)` pass for a tensor that wants a gradient, and calls a silent detach the worst bug.
-    """
+def test_p1_one_entry_of_a_plain_array():
+    """NumPy asks the tensor for `float(t)` here; the assignment that it is for tells it from a plain `float(t)`."""
     A, B = leaf(np.ones((2, 2))), np.zeros((4, 4))
-    with pytest.raises(cr.errors.GraphError):
-        B[0, 0] = A[0, 0]
+    for value in (A[0, 0], A.sum(), A[0, 0] * 2.0):
+        with pytest.raises(ValueError, match="setting an array element") as caught:  # NumPy's, over ours as its cause
+            B[0, 0] = value
+        assert "cr.zeros" in str(caught.value.__cause__)
+    assert not B.any()
+    B[0, 0] = A[0, 0].detach()
+    numbers = [float(A[0, 0]), int(A[0, 0])]
+    numbers[0] = float(A[1, 1])  # a list, and a number asked for on purpose
+    assert numbers == [1.0, 1]
+    assert B[0, 0] == 1.0
 
 
 def test_p1_a_constant_written_into_a_plain_array_is_free():

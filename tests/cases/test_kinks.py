@@ -49,7 +49,11 @@ def test_k1_the_square_of_a_norm_is_smooth():
 
 
 # The limit of ct / norm where both vanish is found in the graph of ct, so it takes a recorded reverse walk first, and one
-# node for the norm.  These two are open: DESIGN promises smooth composites to second order without saying by which ways.
+# node for the norm.  These two are open.
+OPEN = pytest.mark.xfail(strict=True, reason="docs/decisions/010: not covered")
+
+
+@OPEN
 @pytest.mark.parametrize("way", FORWARD_FIRST)
 @pytest.mark.parametrize("norm", [vector_norm, cr.std])
 def test_k1_open_the_square_of_a_norm_forward_mode_first(way, norm):
@@ -57,6 +61,7 @@ def test_k1_open_the_square_of_a_norm_forward_mode_first(way, norm):
     np.testing.assert_allclose(way(lambda x: norm(x) ** 2, np.zeros(2)), hessian, atol=1e-12)
 
 
+@OPEN
 def test_k1_open_the_norm_computed_twice():
     reverse_first(lambda x: vector_norm(x) * vector_norm(x), np.zeros(2), 0.0, 2 * np.eye(2))
 

@@ -194,7 +194,7 @@ MUTANTS = [
         ("a write that failed counts", "node[RESIDUALS].written = before", "pass"),
         ("a write that failed takes back the one before", "node[RESIDUALS].written = before", "node[RESIDUALS].written = 0"),
         ("writes are not dated", "leaf.written = next_number()", "leaf.written = 0"),
-        ("writes are not noted", "modes.note_write(leaf.written)", "pass"),
+        ("writes are not noted", "modes.last_write = leaf.written = next_number()", "leaf.written = next_number()"),
         ("shared memory is written", 'if node is not None or getattr(tensor, "shared", False) or is_number(', "if is_number("),
         ("a node holds its leaf", "self.tensor = weakref.ref(tensor)", "self.tensor = lambda: tensor"),
     ),

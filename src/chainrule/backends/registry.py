@@ -22,6 +22,16 @@ def is_numpy(array: Any) -> bool:
     return isinstance(array, NUMPY_TYPES)
 
 
+def type_of(value: Any) -> Any:
+    """Its class."""
+    return type(value)  # pyright: ignore[reportUnknownVariableType]
+
+
+def is_numpy_dtype(dtype: Any) -> bool:
+    """Whether this is a dtype of NumPy's."""
+    return isinstance(dtype, np.dtype)
+
+
 def is_number(array: Any) -> bool:
     """Whether this is one of NumPy's scalars, which cannot be written to."""
     return isinstance(array, np.generic)
@@ -29,7 +39,7 @@ def is_number(array: Any) -> bool:
 
 def is_foreign(array: Any) -> bool:
     """Whether another library of the array API standard owns this array.  Meeting one registers its library."""
-    kind: type[Any] = type(array)
+    kind = type_of(array)
     if kind in _namespaces:
         return True
     if is_numpy(array) or not hasattr(kind, "__array_namespace__"):

@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule import modes
 from chainrule.backends.abstract import Abstract
-from chainrule.backends.registry import common_namespace, is_foreign, is_numpy, namespace_of
+from chainrule.backends.registry import common_namespace, is_foreign, is_numpy, namespace_of, type_of
 from chainrule.core import equations
 from chainrule.core.graph import Node, next_number
 from chainrule.core.template import bind, late
@@ -133,7 +133,7 @@ def general(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...]
     if not tensors:
         return out
     parents = tuple(operand.node if is_tensor(operand) else None for operand in operands)
-    kind: type[Any] = type(tensors[0])
+    kind = type_of(tensors[0])
     rules = primitive.rules * len(parents) if primitive.variadic else primitive.rules
     wanted = any(n is not None and rule is not None for n, rule in zip(parents, rules, strict=True))
     if not wanted or (modes.paused and modes.is_paused()):

@@ -183,8 +183,8 @@ def before_write(tensor: Any) -> int:
                 view.data = own_copy(view.data)
         leaf.aliases.clear()
     before = leaf.written
-    leaf.written = next_number()
-    modes.note_write(leaf.written)
+    with modes.lock:  # so that a later number is never replaced by an earlier one
+        modes.last_write = leaf.written = next_number()
     return before
 
 

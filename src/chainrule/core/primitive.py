@@ -122,7 +122,7 @@ class Primitive:
     def _look_at_rules(self) -> None:
         diagonal = self.family.push == "rule"
         both = [
-            (rule, read) if rule is None else checked.checked(self.name, a, rule, read, diagonal)
+            (rule, read) if rule is None or read is None else checked.checked(self.name, a, rule, read, diagonal)
             for a, rule, read in zip(self.inputs, self.rules, self.reads, strict=True)
         ]
         self.rules, self.reads = tuple(rule for rule, _ in both), tuple(read for _, read in both)

@@ -14,11 +14,12 @@ from chainrule import modes
 from chainrule.core.graph import next_number
 from chainrule.types import ArrayType
 
+_new_tuple: Any = getattr(tuple, "__new__")  # noqa: B009 - whose type no checker can read
 _late: dict[str, Any] = {
     "modes": modes,
     "next_number": next_number,
     "new": object.__new__,
-    "array_type": partial(tuple.__new__, ArrayType),
+    "array_type": partial(_new_tuple, ArrayType),
 }
 """The globals of all generated code."""
 
@@ -102,6 +103,7 @@ def template(
     def each(form: str, names: Any = inputs, between: str = ", ") -> str:
         return between.join(form.format(a=a) for a in names)
 
+    first: Any = next(iter(inputs), None)
     unary = diagonal and len(inputs) == 1
     unfit = "" if unary else _UNFIT_DIAGONAL if diagonal else _UNFIT
     call = _CALL.format(
@@ -116,11 +118,11 @@ def template(
         datas=each("d_{a}"),
         no_node=each("n_{a} is None", between=" and ") + " or modes.paused and modes.is_paused()" if live else "True",
         nodes=each("n_{a}"),
-        type="n_{0}[5], n_{0}[6]".format(inputs[0]) if unary else "out.shape, out.dtype",
+        type=f"n_{first}[5], n_{first}[6]" if unary else "out.shape, out.dtype",
         kept="".join(_keep(name, inputs, reads) + ", " for name in keeps),
         # A constant whose memory the graph keeps moves to fresh memory when it is written; see graph.before_write.
         mark_kept=_LINE.join(f"if n_{a} is None: {a}.shared = True" for a in inputs if a in keeps and len(inputs) > 1),
-        share=f"share({inputs[0]}, t)" if is_view else "",
+        share=f"share({first}, t)" if is_view else "",
         lift=_lift(inputs, parameters),
     )
     residuals = [*(f"r_{name}" for name in keeps)]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.backends.registry import is_numpy_dtype
 from chainrule.core.calls import is_tensor, raw
 from chainrule.core.primitive import primitive
 from chainrule.core.template import late
@@ -247,8 +248,9 @@ def pow(x: Any, y: Any) -> Any:
 
 def _of_one_dtype(x: Any, y: Any) -> tuple[Any, Any]:
     """Both in their common dtype: log x of an int8 would be a float16, and y - 1 of one a float64."""
-    a, b = getattr(x, "dtype", None), getattr(y, "dtype", None)
-    if a is b or not isinstance(a, np.dtype) or not isinstance(b, np.dtype):
+    a: Any = getattr(x, "dtype", None)
+    b: Any = getattr(y, "dtype", None)
+    if a is b or not (is_numpy_dtype(a) and is_numpy_dtype(b)):
         return x, y
     from chainrule.ops.views import cast
 

@@ -65,7 +65,7 @@ def tensor_hessian(f: Function, x: list[float]) -> Any:
 
 
 def torch_hessian(f: Function, x: list[float]) -> Any:
-    import torch
+    import torch  # pyright: ignore[reportMissingImports]
 
     engine: Any = torch
     of_vector: Callable[[Any], Any] = lambda v: f(engine, v)
