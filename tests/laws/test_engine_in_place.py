@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.errors import DTypeError, IndexingError, ShapeError, StaleGraphError
+from chainrule.errors import DTypeError, GraphError, IndexingError, ShapeError, StaleGraphError
 from tests.laws.written import leaf, same
 
 
@@ -107,6 +107,16 @@ def test_a_rebound_tensor_keeps_shape_and_dtype():
     with pytest.raises(DTypeError):
         whole += x
     assert whole.dtype == np.int64
+
+
+def test_an_entry_of_a_plain_array_loses_no_graph_in_silence():
+    x, array = leaf(2.0), np.zeros(2)
+    with pytest.raises((GraphError, ValueError)) as caught:  # NumPy may set an error of its own over ours
+        array[0] = x
+    assert isinstance(caught.value.__cause__ or caught.value, GraphError)
+    array[1] = x.detach()
+    same(array, [0.0, 2.0])
+    assert float(x) == 2.0
 
 
 # ------------------------------------------------------------------------------------------------ what a node remembers
