@@ -107,4 +107,4 @@ class InPlace:
                     explain(sign, fault, x=self, result=result, remedy="x = ..., which makes a new tensor")
                 )
             result = result.astype(self.dtype)
-        self.data, self.node, self.shared = result.data, result.node, getattr(result, "shared", False)
+        self.data, self.node, self.shared = result.data, result.node, False

@@ -181,3 +181,11 @@ def test_a_linear_map_is_refused_after_a_write_to_what_it_reads():
         w += 1.0
     with pytest.raises(StaleGraphError):
         linear(np.ones(2))
+
+
+def test_twice_the_same_operand_is_the_product_in_every_dtype():
+    """`x * x` is recorded as a square; without a gradient it is NumPy's product, which of booleans is boolean."""
+    for data in (np.array([True, False]), np.array([3, 200], np.uint8), np.array([2.0, 3.0], np.float32)):
+        x = cr.tensor(data)
+        assert (x * x).dtype == (data * data).dtype
+        assert ((x * x).data == data * data).all()

@@ -119,7 +119,8 @@ def uneven(error: Exception) -> str:
 
 def general(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...]) -> Any:
     """Perform `primitive` on anything."""
-    if primitive.same is not None and operands[0] is operands[1] and is_tensor(operands[0]):
+    same = primitive.same is not None and operands[0] is operands[1] and is_tensor(operands[0])
+    if same and operands[0].node is not None:
         return primitive.same(operands[0])
     tensors = [operand for operand in operands if is_tensor(operand)]
     strong = [raw(operand) for operand in operands if hasattr(operand, "dtype")]

@@ -181,7 +181,8 @@ def primitive(
     `expected(*operands, *parameters)`: words for a message.  `domain`: intervals that inputs are drawn from in tests;
     `samples`: or whole examples.  `is_view`: the result may share the first input's memory.  `hides`: the result may
     leave out a NaN that an input holds.  `multiple`: the result is a tuple of arrays.
-    `same`: what the operation is of twice the same tensor, where that is cheaper (x * x).  `listed`: the record is one of the
+    `same`: what the operation is of twice the same tensor that wants a gradient, where
+    that is cheaper (x * x).  `listed`: the record is one of the
     library's own, found in PRIMITIVES and called through generated code; users' operations, whose names may be
     anything, are neither.
 
@@ -215,7 +216,6 @@ def primitive(
             p.pull(*of)
 
         p.pull = first_pull
-    p.call.__module__ = "chainrule"
     p.call.__module__ = "chainrule"
     p.call.__name__ = p.call.__qualname__ = name
     p.call.__doc__ = _docstring(p, doc)

@@ -113,7 +113,7 @@ def template(
         more=each(", {a}", parameters, ""),
         all_tensors=each("type({a}) is Tensor", between=" and "),
         no_tensors=each("type({a}) is not Tensor", between=" and "),
-        same="if x is y: return same(x)" if has_same else "",
+        same="if x is y and x.node is not None: return same(x)" if has_same else "",
         unpack=each("d_{a} = {a}.data; n_{a} = {a}.node", between="; "),
         datas=each("d_{a}"),
         no_node=each("n_{a} is None", between=" and ") + " or modes.paused and modes.is_paused()" if live else "True",
