@@ -7,8 +7,6 @@ REASONS: dict[str, str] = {
     r"(scatter_along|scatter_along_axis|take|take_along_axis)\..*: residuals detached": "what the rule reads are integers",
     r"(abs|relu|copysign|remainder|where|rearrange)\..*: residuals detached": _CONSTANT,
     r"(at_least|at_most|maximum|minimum|max|min)\..*: residuals detached": _CONSTANT,
-    r"in_place: a rebound tensor forgets that it is shared": "a value with a graph moves at every write, shared or not, and the "
-    "only result without one is that of //=, whose memory is new",
 }
 """Regular expressions that match the whole name of a mutant."""
 
