@@ -165,9 +165,6 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = 
     return _like("full_like", x, dtype, requires_grad, raw(fill_value))
 
 
-_arange: Any = np.arange  # whose stubs know no argument of any type
-
-
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Numbers from `start` (0 when only one is given) up to but without `stop`.
 
@@ -180,14 +177,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, requi
     if stop is None:
         start, stop = 0, start
     floats = any(isinstance(value, float) for value in (start, stop, step))
-    try:
-        return Tensor(
-            _arange(start, stop, step, modes.default_dtype() if dtype is None and floats else dtype),
-            None,
-            requires_grad,
-        )
-    except (TypeError, ValueError, ZeroDivisionError) as error:
-        raise ArgumentError(explain("arange", str(error), start=start, stop=stop, step=step)) from None
+    wanted = modes.default_dtype() if dtype is None and floats else dtype
+    return Tensor(_made("arange", start=start, stop=stop, step=step, dtype=wanted), None, requires_grad)
 
 
 def linspace(

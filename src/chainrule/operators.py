@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from chainrule.ops import elementwise, indexing, joining, linalg, normalised, norms, reductions, scans, take, views
-from chainrule.ops.arguments import ALL_AXES
+from chainrule.ops.arguments import ALL_AXES, shape_of
 
 
 class Operators:
@@ -140,7 +140,7 @@ class Operators:
     @property
     def T(self) -> Self:  # noqa: N802 - NumPy's name
         """The axes in reverse order."""
-        ndim = len(views.shape_of(self))
+        ndim = len(self.shape)
         return views.swap(self) if ndim == 2 else views.permute_dims(self, tuple(range(ndim))[::-1])
 
     @property
@@ -208,7 +208,7 @@ class Operators:
         return views.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def flatten(self) -> Self:
-        return views.reshape(self, (-1,)) if views.shape_of(self) else views.expand_dims(self, 0)
+        return views.reshape(self, (-1,))
 
     def permute_dims(self, *axes: Any) -> Self:
         return views.permute_dims(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
@@ -232,11 +232,8 @@ class Operators:
         return take.take(self, indices, axis=axis)
 
     def dot(self, other: Any) -> Self:
-        return (
-            linalg.matmul(self, other)
-            if views.shape_of(self) and views.shape_of(other)
-            else elementwise.multiply(self, other)
-        )
+        vectors = self.shape and shape_of(other)
+        return linalg.matmul(self, other) if vectors else elementwise.multiply(self, other)
 
     def unstack(self, axis: int = 0) -> tuple[Self, ...]:
         return joining.unstack(self, axis=axis)

@@ -68,14 +68,16 @@ def _nothing(_: Any) -> tuple[Iterable[Any], Any]:
     return (), None
 
 
-_registered: dict[type, _Container] = {
+_BUILTIN: dict[type, _Container] = {
     tuple: _Container(_entries, _rebuild(tuple)),
     list: _Container(_entries, _rebuild(list)),
     dict: _Container(_items, _rebuild(dict)),
     OrderedDict: _Container(_items, _rebuild(OrderedDict)),
     type(None): _Container(_nothing, _none),
 }
-_containers: dict[type, _Container | None] = dict(_registered)
+"""A class derived from one of these is a leaf, unless it is registered."""
+_registered: dict[type, _Container] = {}
+_containers: dict[type, _Container | None] = dict(_BUILTIN)
 """What is known about a class met before: how it opens, or None for a leaf."""
 
 
@@ -87,27 +89,16 @@ def register(kind: type, flatten: Flatten, unflatten: Unflatten) -> None:
     """
     _registered[kind] = _Container(flatten, unflatten)
     _containers.clear()
-    _containers.update(_registered)
+    _containers.update(_BUILTIN | _registered)
 
 
 def _container(kind: type) -> _Container | None:
     if kind in _containers:
         return _containers[kind]
-    found = None
     if issubclass(kind, tuple) and "_fields" in dir(kind):  # pyright: ignore[reportUnknownArgumentType]
         found = _Container(_entries, _unpack(kind))  # pyright: ignore[reportUnknownArgumentType]
     else:
-        builtin = (
-            tuple,
-            list,
-            dict,
-            OrderedDict,
-            type(None),
-        )  # a class derived from these is a leaf, unless registered
-        for base in kind.__mro__:
-            if base in _registered and base not in builtin:
-                found = _registered[base]
-                break
+        found = next((_registered[base] for base in kind.__mro__ if base in _registered), None)
     _containers[kind] = found
     return found
 

@@ -1,1 +1,1 @@
-"""What an operation is (`primitive`), what it leaves behind (`graph`), and what changes how it runs (`modes`)."""
+"""What an operation is (`primitive`), how it is called (`template`, `calls`), what it leaves (`graph`, `equations`)."""

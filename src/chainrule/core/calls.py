@@ -21,7 +21,7 @@ from chainrule.core.template import bind, late
 from chainrule.errors import ChainruleError, DTypeError, IndexingError, ShapeError, dtype_name, explain
 from chainrule.types import ArrayType
 
-NUMBER = (bool, int, float)
+PYTHON_NUMBERS = (bool, int, float)
 _constants: dict[Any, Any] = {}
 
 
@@ -56,7 +56,7 @@ def constant(value: Any, beside: Any) -> Any:
     A Python number takes the kind of dtype of its partner and is made once; an array is copied, because its owner may
     write to it.
     """
-    if type(value) in NUMBER:
+    if type(value) in PYTHON_NUMBERS:
         dtype = beside.data.dtype
         # 1, 1.0 and True are one key, and so are 0.0 and -0.0: the type and the sign belong to it
         key: Any = (value, type(value), dtype) if value else (repr(value), dtype)
@@ -95,7 +95,7 @@ def lift(value: Any, beside: Any, copy: bool) -> Any:
 
     **Raises** TypeError, which the caller words: it knows the operation and the other operands.
     """
-    if type(value) in NUMBER and beside is not None:
+    if type(value) in PYTHON_NUMBERS and beside is not None:
         return weak(value, beside)
     if isinstance(value, Abstract) or is_foreign(value):
         return value
@@ -242,7 +242,7 @@ def pick_node(source: Node, index: int, piece: Any) -> Node:
     return [next_number(), PICK, (source,), (), (index, outputs), piece.shape, piece.dtype]
 
 
-def pull(primitive: Any, node: Node, parents: Sequence[Any], ct: Any, graph: bool, cts: dict[int, Any]) -> None:
+def pull(node: Node, parents: Sequence[Any], ct: Any, graph: bool, cts: dict[int, Any]) -> None:
     """The pullback of a primitive with any number of inputs or outputs: the generated one, spelled out."""
     try:
         gs = late("pulled")(node, parents, ct, graph)

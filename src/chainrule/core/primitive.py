@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, TypedDict
 
 import numpy as np
@@ -43,7 +42,7 @@ class Options(TypedDict, total=False):
     standard: Function
     shape_rule: Function
     dtype_rule: Function
-    expected: Callable[..., Any]
+    expected: Callable[..., tuple[str, str]]
     samples: Callable[[np.random.Generator], Iterable[Sample]]
     is_view: bool
     hides: bool
@@ -77,8 +76,8 @@ class Primitive:
     """A record.  Make one with `primitive` or a family's shorthand, call it through `call`."""
 
     __slots__ = (
-        "call", "domain", "dtype_rule", "expected", "family", "forward", "hides", "inputs", "is_ours", "is_view", "keeps",
-        "multiple", "name", "parameters", "pull", "reads", "rules", "same", "samples", "shape_rule", "standard", "variadic",
+        "call", "domain", "dtype_rule", "expected", "family", "forward", "hides", "inputs", "is_ours", "is_view", "keeps", "multiple",
+        "name", "parameters", "pull", "reads", "rules", "same", "samples", "shape_rule", "standard", "variadic",
     )  # fmt: skip
     guardable = True
     call: Callable[..., Any]
@@ -164,7 +163,7 @@ def primitive(
     standard: Function | None = None,
     shape_rule: Function | None = None,
     dtype_rule: Function | None = None,
-    expected: Callable[..., str] | None = None,
+    expected: Callable[..., tuple[str, str]] | None = None,
     domain: Sequence[Any] = (),
     samples: Callable[[np.random.Generator], Iterable[Sample]] | None = None,
     is_view: bool = False,
@@ -175,16 +174,16 @@ def primitive(
 ) -> Callable[..., Any]:
     """Declare an operation and return the function that performs it.
 
-    `doc`: the operation's meaning, a `·`, and its derivative.  `forward`: NumPy, as fast as it goes (default: NumPy's function of that name).  `standard(xp, *arrays,
-    *parameters)`: the same for every other library (default: the function of that name).  `rules`: one per input.
+    `doc`: the operation's meaning, a `·`, and its derivative.  `rules`: one per input.
+    `forward`: NumPy, as fast as it goes (default: NumPy's function of that name).
+    `standard(xp, *arrays, *parameters)`: the same for every other library (default: the function of that name).
     `shape_rule` and `dtype_rule` map types and parameters to the result's (default: the family's; asked of NumPy).
-    `expected(*operands, *parameters)`: words for a message.  `domain`: intervals that inputs are drawn from in tests;
-    `samples`: or whole examples.  `is_view`: the result may share the first input's memory.  `hides`: the result may
-    leave out a NaN that an input holds.  `multiple`: the result is a tuple of arrays.
-    `same`: what the operation is of twice the same tensor that wants a gradient, where
-    that is cheaper (x * x).  `listed`: the record is one of the
-    library's own, found in PRIMITIVES and called through generated code; users' operations, whose names may be
-    anything, are neither.
+    `expected(*operands, *parameters)`: fault and expectation, for a message.
+    `domain`: intervals that inputs are drawn from in tests; `samples`: or whole examples.
+    `is_view`: the result may share the first input's memory.  `hides`: the result may leave out a NaN that an input
+    holds.  `multiple`: the result is a tuple of arrays.  `same`: what the operation is of twice the same tensor that
+    wants a gradient, where that is cheaper (x * x).  `listed`: the record is found in PRIMITIVES and called through
+    generated code; the operations that users make of functions, whose names may be anything, are neither.
 
     **Raises** RuleError for a rule of the wrong arity or that names an unknown residual.
     """
@@ -200,12 +199,11 @@ def primitive(
     p.hides = hides
     p.multiple = multiple
     p.same = same
+    p.keeps = _keeps(p)
     if p.variadic or multiple or not listed:
-        p.keeps = _keeps(p)
         p.call = lambda *of: calls.general(p, of[0] if p.variadic else of[: len(p.inputs)], of[len(p.inputs) :])
-        p.pull = partial(calls.pull, p)
+        p.pull = calls.pull
     else:
-        p.keeps = _keeps(p)
         make_call, make_pull = template(
             p.inputs, p.parameters, p.reads, p.keeps, is_view, family.push == "rule", same is not None
         )

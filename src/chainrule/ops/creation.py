@@ -1,4 +1,4 @@
-"""New arrays.  Public creation functions, which return tensors, are made of these in `tensor`."""
+"""New raw arrays beside a given one.  The public creation functions, which return tensors, are in `chainrule.creation`."""
 
 from __future__ import annotations
 

@@ -89,21 +89,18 @@ def _recurrence_by(xp: Any, a: Any, b: Any, axis: int, reverse: bool) -> Any:
 
 
 # ---------------------------------------------------------------- rules
-def _product_rule(ct: Any, x: Any, out: Any, x_type: Any, axis: int, reverse: bool) -> Any:
-    """What runs into an entry times what hangs on it afterwards."""
-    n = x_type.shape[axis]
-    hangs = recurrence(x, ct, axis, not reverse)
-    if reverse:
-        return part(out, axis, 1, n + 1) * part(hangs, axis, 0, n)
-    return part(out, axis, 0, n) * part(hangs, axis, 1, n + 1)
-
-
 def _link_rule(ct: Any, a: Any, out: Any, a_type: Any, axis: int, reverse: bool) -> Any:
+    """What runs into a link times what hangs on it afterwards."""
     n = a_type.shape[axis]
     hangs = recurrence(a, ct, axis, not reverse)
     if reverse:
         return part(out, axis, 1, n + 1) * part(hangs, axis, 0, n)
     return part(out, axis, 0, n) * part(hangs, axis, 1, n + 1)
+
+
+def _product_rule(ct: Any, x: Any, out: Any, x_type: Any, axis: int, reverse: bool) -> Any:
+    """A running product is a recurrence whose links are the entries."""
+    return _link_rule(ct, x, out, x_type, axis, reverse)
 
 
 def _samples(rng: np.random.Generator) -> list[Any]:

@@ -17,7 +17,7 @@ from chainrule.backends.registry import is_foreign, is_number, is_numpy, namespa
 from chainrule.core.calls import is_tensor, raw, wrap
 from chainrule.core.graph import Node, next_number, own_copy, reach
 from chainrule.core.primitive import primitive
-from chainrule.errors import ArgumentError, DTypeError, LostGraphError, ShapeError, explain
+from chainrule.errors import ArgumentError, DTypeError, LostGraphError, ShapeError, dtype_kind, explain
 from chainrule.ops.creation import full_like
 from chainrule.ops.families import VIEW
 from chainrule.ops.views import cast
@@ -82,20 +82,11 @@ def is_floating(operation: str, name: str, leaf: Any) -> bool:
     dtype = getattr(leaf, "dtype", None)
     if dtype is None:
         return isinstance(leaf, float)
-    kind = dtype.kind if isinstance(dtype, np.dtype) else _foreign_kind(raw(leaf))
+    kind = dtype_kind(dtype) if isinstance(dtype, np.dtype) or is_foreign(raw(leaf)) else "O"
     if kind == "c":
         remedy = "real and imaginary part as two arguments"
         raise DTypeError(explain(operation, "complex arguments are not supported", **{name: leaf}, remedy=remedy))
     return kind == "f"
-
-
-def _foreign_kind(array: Any) -> str:
-    if not is_foreign(array):
-        return "O"
-    xp = namespace_of(array)
-    return next((k[0] for k in ("complex floating", "real floating") if xp.isdtype(array.dtype, k)), "i").replace(
-        "r", "f"
-    )
 
 
 def _variable(leaf: Any) -> Any:

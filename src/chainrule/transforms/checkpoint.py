@@ -12,12 +12,12 @@ from contextvars import Context, copy_context
 from functools import wraps
 from typing import Any, NamedTuple
 
-from chainrule import modes, tree
+from chainrule import tree
 from chainrule.core.calls import hides_nan, is_tensor, pick_node, raw, wrap
 from chainrule.core.graph import Node, next_number, own_copy, reach_newer
 from chainrule.errors import StaleGraphError, explain
 from chainrule.ops.creation import full_like
-from chainrule.transforms.arguments import alike, is_array
+from chainrule.transforms.arguments import alike, is_array, is_paused
 from chainrule.walks.forward import Forward
 from chainrule.walks.reverse import reverse_newer, send_fitted
 
@@ -127,7 +127,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(f, updated=())
     def checkpointed(*args: Any, **keywords: Any) -> Any:
-        if modes.paused and modes.is_paused():
+        if is_paused():
             return f(*args, **keywords)
         leaves, structure = tree.flatten((args, keywords))
         call = Call(f, [_kept(leaf) for leaf in leaves], structure, copy_context())

@@ -140,7 +140,7 @@ def vjp(f: Function, *xs: Any, **keywords: Any) -> tuple[Any, Function]:
     >>> y, pullback(1.0)
     (10.0, (5.0, 2.0))
     """
-    arguments, values = select("vjp", range_of(xs), xs)
+    arguments, values = select("vjp", tuple(range(len(xs))), xs)
     ys, structure = tensors_of("vjp", run(f, values, keywords))
     numbers, like = numbers_of(arguments), value_like(arguments)
     opened = is_open([y.node for y in ys], numbers)
@@ -156,11 +156,6 @@ def vjp(f: Function, *xs: Any, **keywords: Any) -> tuple[Any, Function]:
         return tuple(argument.derivatives(g, owned) for argument, g in zip(arguments, gs, strict=True))
 
     return _values(ys, structure, numbers, like), pullback
-
-
-def range_of(xs: tuple[Any, ...]) -> tuple[int, ...]:
-    """All positions."""
-    return tuple(range(len(xs)))
 
 
 def _values(ys: list[Any], structure: tree.Structure, numbers: set[int], like: Any) -> Any:
@@ -201,7 +196,7 @@ def jvp(f: Function, xs: Any, ts: Any, **keywords: Any) -> tuple[Any, Any]:
 
 
 def _linearized(operation: str, f: Function, xs: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, Function]:
-    arguments, values = select(operation, range_of(xs), xs)
+    arguments, values = select(operation, tuple(range(len(xs))), xs)
     ys, structure = tensors_of(operation, run(f, values, keywords))
     numbers, like = numbers_of(arguments), value_like(arguments)
     roots = [y.node for y in ys]
@@ -227,7 +222,7 @@ def push(way: Forward, ys: list[Any], pairs: list[tuple[Any, Any]], graph: bool)
 
 
 def stop_gradient(x: Any) -> Any:
-    """X as a constant: the same value, and no derivative flows through it.  Trees leaf by leaf.
+    """x as a constant: the same value, and no derivative flows through it.  Trees leaf by leaf.
 
     >>> import chainrule as cr
     >>> cr.grad(lambda x: x * cr.stop_gradient(x))(3.0)

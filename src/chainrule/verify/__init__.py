@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from chainrule.verify.checking import Report as Report
-from chainrule.verify.checking import check as check
+from chainrule.verify.checking import Report, check
 
 if TYPE_CHECKING:
     from chainrule.verify.command import Result
