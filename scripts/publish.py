@@ -8,11 +8,7 @@ from results/measurements.json and results/benchmarks.json. `--from-results` tak
 """
 
 import argparse
-import datetime as dt
-import importlib.metadata
 import json
-import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +16,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
 PUBLISHED = ROOT / "docs" / "measurements.json"
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "matplotlib", "torch", "jax", "jaxlib", "llvmlite")
 
 
 def git(*words: str) -> str:
@@ -32,29 +27,6 @@ def run(*command: str) -> None:
     done = subprocess.run(command, cwd=ROOT, check=False)
     if done.returncode:
         sys.exit(f"publish: {' '.join(command)} failed with exit code {done.returncode}; nothing was published")
-
-
-def processor() -> str:
-    described = Path("/proc/cpuinfo")
-    if described.exists():
-        for line in described.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def machine() -> dict[str, object]:
-    return {"processor": processor(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"}
-
-
-def versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def read(path: Path) -> dict[str, object]:
@@ -81,14 +53,8 @@ def main() -> None:
         run(sys.executable, "-m", "benchmarks")
     measured = read(RESULTS / "measurements.json")
     rows = {key: value for key, value in measured.items() if isinstance(value, dict) and "measured" in value}
-    about = {
-        "date": dt.datetime.now(dt.UTC).date().isoformat(),
-        "commit": git("rev-parse", "HEAD"),
-        "machine": machine(),
-        "versions": versions(),
-        # What the walkthrough says about itself, seeds among it.
-        **{key: value for key, value in measured.items() if key not in rows},
-    }
+    # The walkthrough says about itself: date, machine, versions, seeds.  The benchmarks say so about themselves.
+    about = {"commit": git("rev-parse", "HEAD"), **{key: value for key, value in measured.items() if key not in rows}}
     page = {"published": about, **rows, "bench": read(RESULTS / "benchmarks.json")}
     write_whole(PUBLISHED, json.dumps(page, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
     print(f"{len(rows)} rows and the benchmarks written to {PUBLISHED.relative_to(ROOT)}")

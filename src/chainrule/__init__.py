@@ -134,14 +134,14 @@ from chainrule.transforms import (
 )
 
 if TYPE_CHECKING:
-    from chainrule import draw, scalar, verify
+    from chainrule import data, draw, scalar, verify
 
 __version__ = "0.1.0"
 __all__ = [
     "Tensor", "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asarray",
     "asin", "asinh", "astype", "atan", "atan2", "atanh", "bitwise_and", "bitwise_invert", "bitwise_or",
     "bitwise_xor", "broadcast_arrays", "broadcast_to", "ceil", "checkpoint", "clip", "concat", "copysign", "cos",
-    "cosh", "count_nonzero", "cumulative_prod", "cumulative_sum", "debug", "diag", "diagonal", "divide", "draw",
+    "cosh", "count_nonzero", "cumulative_prod", "cumulative_sum", "data", "debug", "diag", "diagonal", "divide", "draw",
     "einsum", "empty", "empty_like", "equal", "errors", "exp", "exp2", "expand_dims", "expm1", "eye", "flip",
     "floor", "floor_divide", "full", "full_like", "grad", "gradients", "greater", "greater_equal", "hessian", "hvp",
     "hypot", "isfinite", "isinf", "isnan", "jacobian", "jvp", "kron", "less", "less_equal", "linalg", "linearize",
@@ -160,6 +160,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The modules that are read when they are first asked for: a plain `import chainrule` stays within its 30 ms."""
-    if name in ("draw", "scalar", "verify"):
+    if name in ("data", "draw", "scalar", "verify"):
         return import_module(f"chainrule.{name}")
     raise AttributeError(f"module 'chainrule' has no attribute {name!r}")

@@ -8,6 +8,7 @@ that nothing recorded changes.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from chainrule.core.graph import before_write, take_back
 from chainrule.errors import DTypeError, GraphError, ShapeError, explain
 from chainrule.ops import indexing
 
-_WRITES: dict[str, Any] = {name: getattr(operator, name) for name in dir(operator) if name.startswith("i")}
+_NEW = "x = ..., which makes a new tensor"
 
 
 class InPlace:
@@ -43,37 +44,37 @@ class InPlace:
                 raise
 
     def __iadd__(self, other: Any) -> Self:
-        return self._update("+=", other, "__add__", "iadd")
+        return self._update("+=", other, "__add__", operator.iadd)
 
     def __isub__(self, other: Any) -> Self:
-        return self._update("-=", other, "__sub__", "isub")
+        return self._update("-=", other, "__sub__", operator.isub)
 
     def __imul__(self, other: Any) -> Self:
-        return self._update("*=", other, "__mul__", "imul")
+        return self._update("*=", other, "__mul__", operator.imul)
 
     def __itruediv__(self, other: Any) -> Self:
-        return self._update("/=", other, "__truediv__", "itruediv")
+        return self._update("/=", other, "__truediv__", operator.itruediv)
 
     def __ipow__(self, other: Any) -> Self:
-        return self._update("**=", other, "__pow__", "ipow")
+        return self._update("**=", other, "__pow__", operator.ipow)
 
     def __imatmul__(self, other: Any) -> Self:
-        return self._update("@=", other, "__matmul__", "imatmul")
+        return self._update("@=", other, "__matmul__", operator.imatmul)
 
     def __ifloordiv__(self, other: Any) -> Self:
-        return self._update("//=", other, "__floordiv__", "ifloordiv")
+        return self._update("//=", other, "__floordiv__", operator.ifloordiv)
 
     def __imod__(self, other: Any) -> Self:
-        return self._update("%=", other, "__mod__", "imod")
+        return self._update("%=", other, "__mod__", operator.imod)
 
-    def _update(self, sign: str, other: Any, operation: str, write: str) -> Self:
+    def _update(self, sign: str, other: Any, operation: str, write: Callable[[Any, Any], Any]) -> Self:
         """`self += other`: a new value under the old name while recording, otherwise a write into own memory."""
         if self._is_rebound(sign, other):
             self._rebind(getattr(self, operation)(other), sign)
             return self
         before = before_write(self)
         try:
-            self.data = _WRITES[write](self.data, other.data if isinstance(other, InPlace) else other)
+            self.data = write(self.data, other.data if isinstance(other, InPlace) else other)
         except (TypeError, ValueError) as error:
             take_back(self, before)
             fits = isinstance(error, TypeError)  # then NumPy says which dtype does not
@@ -96,15 +97,13 @@ class InPlace:
             raise GraphError(explain(sign, fault, x=self, remedy=remedy))
         return True
 
-    def _rebind(self, result: Any, sign: str = "") -> None:
+    def _rebind(self, result: Any, sign: str) -> None:
         if result.shape != self.shape:
             fault = "the result does not have the shape of the tensor"
-            raise ShapeError(explain(sign, fault, x=self, result=result, remedy="x = ..., which makes a new tensor"))
+            raise ShapeError(explain(sign, fault, x=self, result=result, remedy=_NEW))
         if result.dtype != self.dtype:
             if not np.can_cast(result.dtype, self.dtype, "same_kind"):
                 fault = "the result does not fit into the dtype of the tensor"
-                raise DTypeError(
-                    explain(sign, fault, x=self, result=result, remedy="x = ..., which makes a new tensor")
-                )
+                raise DTypeError(explain(sign, fault, x=self, result=result, remedy=_NEW))
             result = result.astype(self.dtype)
         self.data, self.node, self.shared = result.data, result.node, False

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule import linalg as public_linalg
 from chainrule import modes
 from chainrule.backends.abstract import Abstract
 from chainrule.core.calls import is_tensor, raw
@@ -54,17 +55,13 @@ _SPELLINGS = {  # NumPy's name -> ours
     "concatenate": "concat", "amax": "max", "amin": "min",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",
     "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "power": "pow", "absolute": "abs", "fabs": "abs",
-    "true_divide": "divide", "rint": "round", "invert": "bitwise_invert", "logaddexp": "logaddexp", "mod": "remainder",
-    "array_split": "split", "linalg.vector_norm": "vector_norm",
-    "linalg.matmul": "matmul", "linalg.outer": "outer", "linalg.tensordot": "tensordot", "linalg.vecdot": "vecdot",
-    "linalg.matrix_transpose": "matrix_transpose",
+    "true_divide": "divide", "rint": "round", "invert": "bitwise_invert", "mod": "remainder", "array_split": "split",
 }  # fmt: skip
 _PARAMETERS = {
     "ddof": "correction",
     "a_min": "min",
     "a_max": "max",
     "newshape": "shape",
-    "indices_or_sections": "sections",
 }
 _REDUCTIONS = {
     np.add: "sum", np.multiply: "prod", np.maximum: "max", np.minimum: "min", np.logical_and: "all", np.logical_or: "any",
@@ -103,14 +100,6 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
     return norms.vector_norm(x, axis=axis, keepdims=keepdims, ord=2.0 if ord in (None, "fro") else ord)
 
 
-def _diagonal(x: Any, offset: int = 0) -> Any:
-    return arranging.diagonal(x, offset=offset, axis1=-2, axis2=-1)
-
-
-def _trace(x: Any, offset: int = 0) -> Any:
-    return reductions.sum(_diagonal(x, offset), axis=-1)
-
-
 def _cumsum(a: Any, axis: int | None = None) -> Any:
     return scans.cumulative_sum(_ravel(a) if axis is None else a, axis=axis)
 
@@ -121,7 +110,7 @@ def _cumprod(a: Any, axis: int | None = None) -> Any:
 
 _OWN = {
     np.transpose: _transpose, np.ravel: _ravel, np.dot: _dot, np.cumsum: _cumsum, np.cumprod: _cumprod,
-    np.linalg.norm: _norm, np.linalg.diagonal: _diagonal, np.linalg.trace: _trace,
+    np.linalg.norm: _norm,
 }  # fmt: skip
 
 
@@ -153,13 +142,9 @@ def _table() -> dict[Any, Callable[..., Any]]:
         if isinstance(forward, np.ufunc):
             table.setdefault(forward, primitive.call)
     for theirs, name in _SPELLINGS.items():
-        function: Any = np
-        for part in theirs.split("."):
-            function = getattr(function, part, None)
-        ours = _ours(name)
-        if function is not None and ours is not None:
-            table[function] = ours
-    return {**table, **_OWN}
+        table[getattr(np, theirs)] = _ours(name)
+    of_matrices = {getattr(np.linalg, name): getattr(public_linalg, name) for name in public_linalg.__all__}
+    return {**table, **of_matrices, **_OWN}
 
 
 def _refuse(name: str) -> DTypeError:

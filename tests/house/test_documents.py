@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import chainrule
 from tests.house.documents import ROOT, Block, blocks, documents, faults, is_rounded, measurements
 
 PROMISED = re.compile(r"^print\(.*\)  # (.*)$", re.MULTILINE)
@@ -32,8 +31,6 @@ def run(block: Block, namespace: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=names)
 def test_code_runs_and_prints_what_it_says(page: Path):
-    if not hasattr(chainrule, "hessian"):
-        pytest.skip("the library is not whole yet")
     namespace: dict[str, object] = {}
     for block in blocks(page.read_text(encoding="utf-8")):
         if block.language == "python":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from chainrule.core.graph import DTYPE, PARENTS, PRIMITIVE, RESIDUALS, SHAPE
 from chainrule.draw.graph import Box, Graph
 from chainrule.errors import ArgumentError, FreedGraphError, dtype_name, explain
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 Excess = Literal["elide", "error"]
 _CONSTANT_POWER = "**c"  # the scalar engine's power whose second operand is a constant: written into the box
-_PRIMITIVE, _PARENTS, _RESIDUALS, _SHAPE, _DTYPE = 1, 2, 3, 5, 6  # places in a node
 
 
 def graph_of(
@@ -96,34 +96,32 @@ def _from_tensor(result: Any, names: Mapping[str, Any], max_nodes: int, excess: 
 
     def boxes_of(node: list[Any]) -> list[Box]:
         name, tensor = known.get(id(node), ("", result if node is root else _leaf_tensor(node)))
-        lines = (*[name] * (name != ""), *_type_and_value(node[_SHAPE], node[_DTYPE], tensor))
-        if node[_PRIMITIVE] is None:
+        lines = (*[name] * (name != ""), *_type_and_value(node[SHAPE], node[DTYPE], tensor))
+        if node[PRIMITIVE] is None:
             return [Box(lines, "leaf", headed=name != "")]
-        constants = sum(parent is None for parent in node[_PARENTS])
+        constants = sum(parent is None for parent in node[PARENTS])
         plural = ("", " with a constant", f" with {constants} constants")[min(constants, 2)]
-        heading = f"{node[_PRIMITIVE].name}{plural}"
+        heading = f"{node[PRIMITIVE].name}{plural}"
         return [Box((heading, *lines), "output" if node is root else "operation", headed=True)]
 
     def parents_of(node: list[Any]) -> Iterable[Any]:
-        if node[_PARENTS] is None:  # what a backward walk leaves behind
+        if node[PARENTS] is None:  # what a backward walk leaves behind
             remedy = "draw before backward(), or backward(retain_graph=True)"
             raise FreedGraphError(explain("draw", "the graph was freed by an earlier backward", remedy=remedy))
-        return [parent for parent in node[_PARENTS] if parent is not None]
+        return [parent for parent in node[PARENTS] if parent is not None]
 
     return _assemble(_select(root, parents_of, max_nodes, excess), parents_of, boxes_of)
 
 
 def _leaf_tensor(node: list[Any]) -> Any:
-    """The tensor of a leaf's node, unless it is gone; the node refers to it weakly, by itself or inside a record."""
-    if node[_PRIMITIVE] is not None:
-        return None
-    residuals = node[_RESIDUALS]
-    reference = getattr(residuals, "tensor", residuals)
-    return reference() if callable(reference) else None
+    """The tensor of a leaf's node, unless it is gone."""
+    return node[RESIDUALS].tensor() if node[PRIMITIVE] is None else None
 
 
 def _type_and_value(shape: tuple[int, ...], dtype: Any, tensor: Any) -> list[str]:
     """The type of an array, and what is known about its numbers: all of them where it has one element."""
+    if dtype is None:  # an operation with several outputs, each of which has a box of its own
+        return []
     lines = [f"{dtype_name(dtype)}[{', '.join(map(str, shape))}]"]
     single = all(extent == 1 for extent in shape)
     if tensor is not None and single:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.core.primitive import primitive
+from chainrule.core.primitive import Function, Rule, primitive
 from chainrule.ops.arguments import ALL_AXES, as_operand, one_axis, real_dtype, some_axes
 from chainrule.ops.elementwise import equal, where
 from chainrule.ops.families import LINEAR, REDUCTION
@@ -121,66 +121,28 @@ reduce_sum = primitive(
     dtype_rule=lambda x, axes, keepdims: _add(np.ones(1, x.dtype)).dtype,
     samples=fold_samples,
 )
-reduce_prod = primitive(
-    "prod",
-    REDUCTION,
-    [_times_others],
-    parameters="axes keepdims",
-    forward=lambda x, axes, keepdims: _multiply(x, axes, None, None, keepdims),
-    standard=lambda xp, x, axes, keepdims: xp.prod(x, axis=axes, keepdims=keepdims),
-    shape_rule=fold_rule,
-    samples=fold_samples,
-)
-reduce_max = primitive(
-    "max",
-    REDUCTION,
-    [_shared_by_ties],
-    parameters="axes keepdims",
-    forward=lambda x, axes, keepdims: _largest(x, axes, None, None, keepdims),
-    standard=lambda xp, x, axes, keepdims: xp.max(x, axis=axes, keepdims=keepdims),
-    shape_rule=fold_rule,
-    samples=fold_samples,
-)
-reduce_min = primitive(
-    "min",
-    REDUCTION,
-    [_shared_by_ties],
-    parameters="axes keepdims",
-    forward=lambda x, axes, keepdims: _smallest(x, axes, None, None, keepdims),
-    standard=lambda xp, x, axes, keepdims: xp.min(x, axis=axes, keepdims=keepdims),
-    shape_rule=fold_rule,
-    samples=fold_samples,
-)
-reduce_count = primitive(
-    "count_nonzero",
-    REDUCTION,
-    [None],
-    parameters="axes keepdims",
-    forward=lambda x, axes, keepdims: _add(x != 0, axes, np.intp, None, keepdims),
-    standard=lambda xp, x, axes, keepdims: xp.count_nonzero(x, axis=axes, keepdims=keepdims),
-    shape_rule=fold_rule,
-    samples=fold_samples,
-)
-reduce_all = primitive(
-    "all",
-    REDUCTION,
-    [None],
-    parameters="axes keepdims",
-    forward=lambda x, axes, keepdims: np.all(x, axis=axes, keepdims=keepdims),
-    standard=lambda xp, x, axes, keepdims: xp.all(x, axis=axes, keepdims=keepdims),
-    shape_rule=fold_rule,
-    samples=fold_samples,
-)
-reduce_any = primitive(
-    "any",
-    REDUCTION,
-    [None],
-    parameters="axes keepdims",
-    forward=lambda x, axes, keepdims: np.any(x, axis=axes, keepdims=keepdims),
-    standard=lambda xp, x, axes, keepdims: xp.any(x, axis=axes, keepdims=keepdims),
-    shape_rule=fold_rule,
-    samples=fold_samples,
-)
+
+
+def _folding(name: str, rule: Rule | None, forward: Function) -> Any:
+    """A record for what folds the axes `axes` away, and is no linear map."""
+    return primitive(
+        name,
+        REDUCTION,
+        [rule],
+        parameters="axes keepdims",
+        forward=forward,
+        standard=lambda xp, x, axes, keepdims: getattr(xp, name)(x, axis=axes, keepdims=keepdims),
+        shape_rule=fold_rule,
+        samples=fold_samples,
+    )
+
+
+reduce_prod = _folding("prod", _times_others, lambda x, axes, keepdims: _multiply(x, axes, None, None, keepdims))
+reduce_max = _folding("max", _shared_by_ties, lambda x, axes, keepdims: _largest(x, axes, None, None, keepdims))
+reduce_min = _folding("min", _shared_by_ties, lambda x, axes, keepdims: _smallest(x, axes, None, None, keepdims))
+reduce_count = _folding("count_nonzero", None, lambda x, axes, keepdims: _add(x != 0, axes, np.intp, None, keepdims))
+reduce_all = _folding("all", None, lambda x, axes, keepdims: np.all(x, axis=axes, keepdims=keepdims))
+reduce_any = _folding("any", None, lambda x, axes, keepdims: np.any(x, axis=axes, keepdims=keepdims))
 
 
 def _position(name: str) -> Any:
