@@ -19,6 +19,7 @@ from chainrule.core.graph import before_write, take_back
 from chainrule.errors import DTypeError, GraphError, ShapeError, explain
 from chainrule.ops import indexing
 
+_operator: Any = operator  # whose stubs leave the operands without a type
 _NEW = "x = ..., which makes a new tensor"
 
 
@@ -44,28 +45,28 @@ class InPlace:
                 raise
 
     def __iadd__(self, other: Any) -> Self:
-        return self._update("+=", other, "__add__", operator.iadd)
+        return self._update("+=", other, "__add__", _operator.iadd)
 
     def __isub__(self, other: Any) -> Self:
-        return self._update("-=", other, "__sub__", operator.isub)
+        return self._update("-=", other, "__sub__", _operator.isub)
 
     def __imul__(self, other: Any) -> Self:
-        return self._update("*=", other, "__mul__", operator.imul)
+        return self._update("*=", other, "__mul__", _operator.imul)
 
     def __itruediv__(self, other: Any) -> Self:
-        return self._update("/=", other, "__truediv__", operator.itruediv)
+        return self._update("/=", other, "__truediv__", _operator.itruediv)
 
     def __ipow__(self, other: Any) -> Self:
-        return self._update("**=", other, "__pow__", operator.ipow)
+        return self._update("**=", other, "__pow__", _operator.ipow)
 
     def __imatmul__(self, other: Any) -> Self:
-        return self._update("@=", other, "__matmul__", operator.imatmul)
+        return self._update("@=", other, "__matmul__", _operator.imatmul)
 
     def __ifloordiv__(self, other: Any) -> Self:
-        return self._update("//=", other, "__floordiv__", operator.ifloordiv)
+        return self._update("//=", other, "__floordiv__", _operator.ifloordiv)
 
     def __imod__(self, other: Any) -> Self:
-        return self._update("%=", other, "__mod__", operator.imod)
+        return self._update("%=", other, "__mod__", _operator.imod)
 
     def _update(self, sign: str, other: Any, operation: str, write: Callable[[Any, Any], Any]) -> Self:
         """`self += other`: a new value under the old name while recording, otherwise a write into own memory."""

@@ -142,7 +142,8 @@ def _table() -> dict[Any, Callable[..., Any]]:
         if isinstance(forward, np.ufunc):
             table.setdefault(forward, primitive.call)
     for theirs, name in _SPELLINGS.items():
-        table[getattr(np, theirs)] = _ours(name)
+        spelled: Any = _ours(name)
+        table[getattr(np, theirs)] = spelled
     of_matrices = {getattr(np.linalg, name): getattr(public_linalg, name) for name in public_linalg.__all__}
     return {**table, **of_matrices, **_OWN}
 
@@ -178,7 +179,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **keywords: An
     if method in ("reduce", "accumulate") and ufunc in (_REDUCTIONS if method == "reduce" else _SCANS):
         ours: Any = _ours((_REDUCTIONS if method == "reduce" else _SCANS)[ufunc])
         axis = keywords.pop("axis", 0)
-        kept = {name: value for name, value in keywords.items() if value is not None and value is not np._NoValue}  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownMemberType]
+        kept = {name: value for name, value in keywords.items() if value is not None and value is not np._NoValue}  # pyright: ignore[reportPrivateUsage]
         if set(kept) <= set(_signature(ours).parameters):
             return ours(*inputs, axis=axis, **kept)
         keywords = kept
@@ -259,8 +260,8 @@ def equip_abstract_arrays() -> None:
     for name, value in vars(Operators).items():
         if name not in ("__slots__", "__module__", "__doc__", "__dict__", "__weakref__", "__qualname__"):
             setattr(Abstract, name, value)
-    Abstract.__array_ufunc__ = array_ufunc  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
-    Abstract.__array_function__ = array_function  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    Abstract.__array_ufunc__ = array_ufunc  # pyright: ignore[reportAttributeAccessIssue]
+    Abstract.__array_function__ = array_function  # pyright: ignore[reportAttributeAccessIssue]
 
 
 equip_abstract_arrays()

@@ -217,7 +217,7 @@ def primitive(
     p.call.__module__ = "chainrule"
     p.call.__name__ = p.call.__qualname__ = name
     p.call.__doc__ = _docstring(p, doc)
-    p.call.primitive = p  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
+    p.call.primitive = p  # pyright: ignore[reportFunctionMemberAccess]
     if listed:
         PRIMITIVES[name] = p
     return p.call

@@ -233,9 +233,9 @@ def split(x: Any, indices_or_sections: Any, *, axis: int = 0) -> tuple[Any, ...]
 
 def _cuts(x: Any, n: int, wanted: Any) -> tuple[int, ...]:
     if isinstance(wanted, (tuple, list, np.ndarray)):
-        inner = [int(np.clip(k + n if k < 0 else k, 0, n)) for k in map(as_index, wanted)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        inner = [int(np.clip(k + n if k < 0 else k, 0, n)) for k in map(as_index, wanted)]  # pyright: ignore[reportUnknownArgumentType]
         if inner != sorted(inner):
-            raise ArgumentError(explain("split", f"the positions {wanted!r} go backwards", x=x))  # pyright: ignore[reportUnknownArgumentType]
+            raise ArgumentError(explain("split", f"the positions {wanted!r} go backwards", x=x))
         return (0, *inner, n)
     sections = as_index(wanted)
     if sections < 1 or n % sections:
@@ -265,7 +265,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", *, constant_values: floa
         if before or after:
             if x.shape[axis] == 0:
                 raise ShapeError(explain("pad", f"axis {axis} has no entry to repeat", x=x))
-            source: Any = np.pad(np.arange(int(x.shape[axis])), (before, after), mode=mode)  # pyright: ignore[reportUnknownVariableType, reportCallIssue, reportArgumentType]
+            source: Any = np.pad(np.arange(int(x.shape[axis])), (before, after), mode=mode)
             x = getitem(x, along(axis, source))
     return x
 

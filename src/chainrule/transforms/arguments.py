@@ -32,7 +32,7 @@ identity = primitive(
     samples=lambda rng: [((rng.normal(size=(2, 3)),), ())],
     is_view=True,
 )
-_IDENTITY: Any = identity.primitive  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
+_IDENTITY: Any = identity.primitive  # pyright: ignore[reportFunctionMemberAccess]
 
 
 class Argument:

@@ -86,7 +86,7 @@ def operation(*rules: Rule | None) -> Callable[[Callable[..., Any]], Callable[..
                     raise DTypeError(explain(name, fault, remedy="a rule for it, or None as one"))
             return record(*values.values())
 
-        call.primitive = record.primitive  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
+        call.primitive = record.primitive  # pyright: ignore[reportAttributeAccessIssue]
         return call
 
     return declare
