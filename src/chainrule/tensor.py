@@ -163,7 +163,7 @@ class Tensor(Operators, InPlace):
         return bool(self._one("bool"))
 
     def __float__(self) -> float:
-        if self.node is not None and _is_entry_of_an_array(sys._getframe(1)):
+        if self.node is not None and _is_entry_of_an_array(sys._getframe(1)):  # pyright: ignore[reportPrivateUsage]
             fault = "a plain array cannot hold an entry that wants a gradient"
             remedy = "cr.zeros instead of np.zeros, cr.stack, or x.detach()"
             raise GraphError(explain("[...] =", fault, x=self, remedy=remedy))

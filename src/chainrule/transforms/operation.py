@@ -86,7 +86,7 @@ def operation(*rules: Rule | None) -> Callable[[Callable[..., Any]], Callable[..
                     raise DTypeError(explain(name, fault, remedy="a rule for it, or None as one"))
             return record(*values.values())
 
-        call.primitive = record.primitive  # pyright: ignore[reportAttributeAccessIssue]
+        call.primitive = record.primitive  # pyright: ignore[reportAttributeAccessIssue, reportFunctionMemberAccess]
         return call
 
     return declare
