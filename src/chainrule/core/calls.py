@@ -121,7 +121,7 @@ def general(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...]
     """Perform `primitive` on anything."""
     same = primitive.same is not None and operands[0] is operands[1] and is_tensor(operands[0])
     if same and operands[0].node is not None:
-        return primitive.same(operands[0])
+        return primitive.same(operands[0])  # pyright: ignore[reportOptionalCall]
     tensors = [operand for operand in operands if is_tensor(operand)]
     strong = [raw(operand) for operand in operands if hasattr(operand, "dtype")]
     # a number takes its kind from the first operand that is no mask: where(mask, x32, 0.0) stays float32
