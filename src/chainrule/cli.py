@@ -68,7 +68,7 @@ def verify(words: Sequence[str]) -> int:
     """`chainrule verify`, whose options are its own."""
     from chainrule.verify import run
 
-    return run(words)
+    return run(words, Parser)
 
 
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {

@@ -84,13 +84,6 @@ def _ravel(a: Any) -> Any:
     return views.reshape(a, (-1,))
 
 
-def _dot(a: Any, b: Any) -> Any:
-    a, b = as_operand(a), as_operand(b)
-    if len(a.shape) > 1 and len(b.shape) > 2:
-        raise DTypeError(explain("np.dot", "of stacks of matrices", a=a, b=b, remedy="np.matmul or np.tensordot"))
-    return linalg.matmul(a, b) if a.shape and b.shape else elementwise.multiply(a, b)
-
-
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     x = as_operand(x)
     count = len(x.shape) if axis is None else len(axis) if isinstance(axis, (tuple, list)) else 1  # pyright: ignore[reportUnknownArgumentType]
@@ -109,7 +102,7 @@ def _cumprod(a: Any, axis: int | None = None) -> Any:
 
 
 _OWN = {
-    np.transpose: _transpose, np.ravel: _ravel, np.dot: _dot, np.cumsum: _cumsum, np.cumprod: _cumprod,
+    np.transpose: _transpose, np.ravel: _ravel, np.dot: linalg.dot, np.cumsum: _cumsum, np.cumprod: _cumprod,
     np.linalg.norm: _norm,
 }  # fmt: skip
 

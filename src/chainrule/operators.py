@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from chainrule.ops import elementwise, indexing, joining, linalg, normalised, norms, reductions, scans, take, views
-from chainrule.ops.arguments import ALL_AXES, shape_of
+from chainrule.ops.arguments import ALL_AXES
 
 
 class Operators:
@@ -232,8 +232,7 @@ class Operators:
         return take.take(self, indices, axis=axis)
 
     def dot(self, other: Any) -> Self:
-        vectors = self.shape and shape_of(other)
-        return linalg.matmul(self, other) if vectors else elementwise.multiply(self, other)
+        return linalg.dot(self, other)
 
     def unstack(self, axis: int = 0) -> tuple[Self, ...]:
         return joining.unstack(self, axis=axis)

@@ -98,6 +98,17 @@ def _with_vector(x: Any, y: Any, a: Shape, b: Shape) -> Any:
     return reshape_to(out, (*b[:-2], b[-1]))
 
 
+def dot(x: Any, y: Any) -> Any:
+    """NumPy's `dot` where it is a product of matrices, vectors or numbers.
+
+    **Raises** ShapeError for stacks of matrices, of which NumPy would take all pairs.
+    """
+    x, y = as_operand(x), as_operand(y)
+    if len(x.shape) > 1 and len(y.shape) > 2:
+        raise ShapeError(explain("dot", "of stacks of matrices", x=x, y=y, remedy="matmul or tensordot"))
+    return matmul(x, y) if x.shape and y.shape else multiply(x, y)
+
+
 def vecdot(x: Any, y: Any, *, axis: int = -1) -> Any:
     """The sum of products along one axis.
 

@@ -6,6 +6,7 @@ PyTorch.
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["Report", "check", "run", "run_suites"]
 
 
-def run(argv: Sequence[str] | None = None) -> int:
-    """The command `chainrule verify` with these arguments; its exit code."""
+def run(argv: Sequence[str] | None = None, parser: type[ArgumentParser] = ArgumentParser) -> int:
+    """The command `chainrule verify` with these arguments, read by a parser of this class; its exit code."""
     from chainrule.verify import command
 
-    return command.run(argv)
+    return command.run(argv, parser)
 
 
 def run_suites(names: Iterable[str] = (), report: Callable[[str], Any] | None = None) -> list[Result]:

@@ -103,11 +103,9 @@ def _print_table(results: Sequence[Result]) -> None:
     Console().print(table)
 
 
-def run(argv: Sequence[str] | None = None) -> int:
+def run(argv: Sequence[str] | None, kind: type[argparse.ArgumentParser] = argparse.ArgumentParser) -> int:
     """The command `chainrule verify`; its exit code: 0, 1 where a check failed, 2 for bad arguments."""
-    parser = argparse.ArgumentParser(
-        prog="chainrule verify", description="Check derivatives against what owes nothing to the engine."
-    )
+    parser = kind(prog="chainrule verify", description="Check derivatives against what owes nothing to the engine.")
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"which: {', '.join(SUITES)} (default: all)")
     parser.add_argument("--list", action="store_true", help="name every check and run none")
     parser.add_argument("--plain", action="store_true", help="the table as plain text")
