@@ -15,7 +15,7 @@ import numpy as np
 from chainrule import modes
 from chainrule.core.calls import is_tensor, raw
 from chainrule.core.graph import before_write, take_back
-from chainrule.errors import DTypeError, GraphError, ShapeError, explain
+from chainrule.errors import ArgumentError, DTypeError, GraphError, ShapeError, explain
 from chainrule.ops import indexing
 
 _WRITES: dict[str, Any] = {name: getattr(operator, name) for name in dir(operator) if name.startswith("i")}
@@ -76,6 +76,10 @@ class InPlace:
             self.data = _WRITES[write](self.data, other.data if is_tensor(other) else other)
         except (TypeError, ValueError) as error:
             take_back(self, before)
+            if "read-only" in str(error):
+                fault = "the memory of the tensor is read-only"
+                remedy = "cr.tensor(a), which copies, for cr.asarray(a)"
+                raise ArgumentError(explain(sign, fault, x=self, y=other, remedy=remedy)) from None
             fits = isinstance(error, TypeError)  # then NumPy says which dtype does not
             fault = str(error) if fits else "the result does not have the shape of the tensor"
             fault = "the result does not fit into the dtype of the tensor" if "Cannot cast" in fault else fault
