@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +94,22 @@ def test_whoever_stops_reading_stops_the_output():
     )
     os.close(writing)
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_output_that_does_not_fit_is_one_line_and_code_2():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "chainrule.cli", "verify", "scalars"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "cannot write" in done.stderr
+
+
+def test_output_that_is_closed_is_no_fault(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["verify", "scalars", "--plain"]) == 0

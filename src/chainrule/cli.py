@@ -7,6 +7,7 @@ the error stream and exit code 2.
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import os
 import sys
@@ -96,6 +97,8 @@ def without_command(words: Sequence[str]) -> NoReturn:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; give back its exit code."""
+    sys.stdout = sys.stdout or io.StringIO()  # None where the shell closed it: `chainrule verify >&-`
+    sys.stderr = sys.stderr or io.StringIO()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows ? and goes on
@@ -115,6 +118,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read the output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor try again on the way out
+        print(f"chainrule: cannot write the output ({error.strerror})", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import numpy as np
 from chainrule import modes
 from chainrule.core.calls import is_tensor, raw
 from chainrule.core.graph import before_write, take_back
-from chainrule.errors import DTypeError, GraphError, ShapeError, explain
+from chainrule.errors import ArgumentError, DTypeError, GraphError, ShapeError, explain
 from chainrule.ops import indexing
 
 _operator: Any = operator  # whose stubs leave the operands without a type
@@ -78,6 +78,10 @@ class InPlace:
             self.data = write(self.data, other.data if isinstance(other, InPlace) else other)
         except (TypeError, ValueError) as error:
             take_back(self, before)
+            if "read-only" in str(error):
+                fault = "the memory of the tensor is read-only"
+                remedy = "cr.tensor(a), which copies, for cr.asarray(a)"
+                raise ArgumentError(explain(sign, fault, x=self, y=other, remedy=remedy)) from None
             fits = isinstance(error, TypeError)  # then NumPy says which dtype does not
             fault = str(error) if fits else "the result does not have the shape of the tensor"
             fault = "the result does not fit into the dtype of the tensor" if "Cannot cast" in fault else fault

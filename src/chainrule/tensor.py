@@ -93,6 +93,8 @@ class Tensor(Operators, InPlace):
                 )
             )
         if not wanted:
+            if self.node is not None:  # old graphs and views look at this memory, and nothing leads from it to them
+                self.shared = True
             self.node = None
         elif self.node is None:
             if dtype_kind(self.data.dtype) != "f":

@@ -13,6 +13,9 @@
 | only a walk that needs the old value | test_a_walk_that_does_not_need_the_value_goes_on, test_what_was_recorded_after_the_write_is_fresh |
 | nothing is half-done when a write fails | test_a_write_that_fails_leaves_no_mark |
 | a constant that was recorded moves when it is written | test_a_recorded_constant_moves_when_it_is_written |
+| so does a leaf that is frozen | test_a_leaf_that_is_frozen_leaves_its_old_memory_to_those_who_recorded_it |
+| so do arguments of transforms inside `no_grad` | test_a_transform_inside_no_grad_keeps_the_value_of_a_leaf, test_a_function_that_writes_into_its_own_leaf_inside_no_grad_meets_the_old_value |
+| memory that cannot be written is named | test_read_only_memory_is_named |
 | writes that chainrule cannot see are caught in debug mode | test_debug_mode_catches_hidden_writes, test_debug_mode_catches_them_in_every_walk, test_without_debug_mode_hidden_writes_pass |
 """
 
@@ -20,7 +23,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.errors import ChainruleError, StaleGraphError
+from chainrule.errors import ArgumentError, ChainruleError, StaleGraphError
 
 
 def leaf(*values, dtype=np.float64):
@@ -288,3 +291,47 @@ def test_without_debug_mode_hidden_writes_pass():
     x.data[0] = 100.0
     y.backward()
     assert x.grad.tolist() == [200.0, 4.0]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_leaf_that_is_frozen_leaves_its_old_memory_to_those_who_recorded_it(again):
+    x, w = leaf(1.0, 2.0), leaf(1.0, 1.0)
+    view, y = x[:1], (x * w).sum()
+    x.requires_grad = False
+    x.requires_grad = again
+    with cr.no_grad():
+        x += 100.0
+    assert (view.tolist(), x.tolist()) == ([1.0], [101.0, 102.0])
+    y.backward()
+    assert w.grad.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("of", [lambda w: w, lambda w: w[:]])
+def test_a_transform_inside_no_grad_keeps_the_value_of_a_leaf(of):
+    w = leaf(1.0, 2.0)
+    argument = of(w)
+    with cr.no_grad():
+        _, pullback = cr.vjp(lambda x: (x * x).sum(), argument)
+        _, linear = cr.linearize(lambda x: (x * x).sum(), argument)
+        w += 10.0
+        assert pullback(1.0)[0].tolist() == [2.0, 4.0]
+        assert linear(np.ones(2)).item() == 6.0
+
+
+def test_a_function_that_writes_into_its_own_leaf_inside_no_grad_meets_the_old_value():
+    w = leaf(1.0, 2.0)
+
+    def f(x):
+        y = (x * x).sum()
+        with cr.no_grad():
+            w[...] = 100.0
+        return y
+
+    with cr.no_grad():
+        assert cr.grad(f)(w).tolist() == [2.0, 4.0]
+
+
+def test_read_only_memory_is_named():
+    t = cr.asarray(np.broadcast_to(1.0, (3,)))
+    with pytest.raises(ArgumentError, match="read-only"):
+        t += 1.0

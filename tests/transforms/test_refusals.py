@@ -64,3 +64,10 @@ def test_shapes_and_numbers_of_directions_are_checked():
         cr.hvp(square_sum, x, np.ones(2))
     with pytest.raises(DTypeError, match="tangent"):
         cr.jvp(lambda x: x, (1.0,), ("a",))
+
+
+@pytest.mark.parametrize("argnums", [(0, 0), (0, -2), [1, 0, -1]])
+def test_an_argument_named_twice_is_refused(argnums):
+    for transform in (cr.grad, cr.value_and_grad, cr.jacobian, cr.hessian):
+        with pytest.raises(ArgumentError, match="twice"):
+            transform(lambda x, y: (x * y).sum(), argnums=argnums)(np.ones(2), np.ones(2))

@@ -25,7 +25,8 @@ def wait_for_stage(process, stage):
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "stage"), [(signal.SIGINT, 130, 1), (signal.SIGTERM, 143, 3), (signal.SIGINT, 130, 6)]
+    ("number", "code", "stage"),
+    [(signal.SIGINT, 130, 1), (signal.SIGTERM, 143, 3), (signal.SIGINT, 130, 6), (signal.SIGHUP, 129, 2)],
 )
 def test_a_signal_leaves_the_folder_as_it_was(number, code, stage, tmp_path):
     folder = tmp_path / "results"

@@ -95,6 +95,10 @@ def _variable(leaf: Any) -> Any:
         data = _own(leaf)
     elif leaf.node is not None and not is_paused():
         return identity(leaf)
+    elif (
+        leaf.node is not None
+    ):  # a leaf, or a view of one, is written where it stands, and no graph leads to it from here
+        data = own_copy(leaf.data)
     else:
         leaf.shared = True
         data = leaf.data
@@ -137,6 +141,8 @@ def select(operation: str, argnums: Any, args: tuple[Any, ...]) -> tuple[list[Ar
         if not isinstance(number, int) or not -len(args) <= number < len(args):
             fault = f"argnums names the argument {number!r} of a call with {len(args)} positional arguments"
             raise ArgumentError(explain(operation, fault))
+        if sum(other % len(args) == number % len(args) for other in wanted if isinstance(other, int)) > 1:
+            raise ArgumentError(explain(operation, f"argnums names the argument {number} twice", argnums=argnums))
         argument = Argument(operation, f"argument {number} =", args[number])
         chosen.append(argument)
         values[number] = argument.value

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end the run at a safe place: by an exception that nothing swallows, never inside `held()`."""
+"""Ctrl-C, SIGTERM and a terminal that is closed end the run at a safe place: by an exception that nothing swallows, never inside `held()`."""
 
 from __future__ import annotations
 
@@ -53,12 +53,14 @@ class Interruption:
 
 @contextmanager
 def interruptible() -> Generator[Interruption]:
-    """Handle SIGINT and SIGTERM while open, and the former way again afterwards; in the main thread only."""
+    """Handle SIGINT, SIGTERM and SIGHUP while open, and the former way again afterwards; in the main thread only."""
     interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():
         yield interruption
         return
-    signals = (signal.SIGINT, signal.SIGTERM)
+    signals = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` ignores it
+        signals.append(signal.SIGHUP)
     before = {number: signal.signal(number, interruption.receive) for number in signals}
     try:
         yield interruption
