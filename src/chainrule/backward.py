@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from chainrule.ops.creation import full_like
 from chainrule.types import Array
 from chainrule.walks.reverse import reverse
 
+_adding = RLock()  # threads that share a leaf add to it one after the other
+
 
 def backward(y: Any, cotangent: Any, retain_graph: bool, create_graph: bool) -> None:
     """What `Tensor.backward` does."""
@@ -26,14 +29,16 @@ def backward(y: Any, cotangent: Any, retain_graph: bool, create_graph: bool) -> 
         raise LostGraphError(explain("backward", fault, x=y, remedy="cr.tensor(..., requires_grad=True)"))
     ct = _cotangent(y, cotangent, create_graph)
     owned = {id(ct.data if create_graph else ct)}
-    for node, g in reverse([(y.node, ct)], create_graph, None, free=not retain_graph):
-        leaf = node[3].tensor()
-        if leaf is not None and leaf.node is node:
-            total = g if leaf.grad is None else leaf.grad + g
-            if type(total) is not np.ndarray or total.base is not None or id(total) in owned:
-                total = _own_gradient(total, node[6], owned)
-            leaf.grad = total
-            owned.add(id(total))
+    found = reverse([(y.node, ct)], create_graph, None, free=not retain_graph)
+    with _adding:
+        for node, g in found:
+            leaf = node[3].tensor()
+            if leaf is not None and leaf.node is node:
+                total = g if leaf.grad is None else leaf.grad + g
+                if type(total) is not np.ndarray or total.base is not None or id(total) in owned:
+                    total = _own_gradient(total, node[6], owned)
+                leaf.grad = total
+                owned.add(id(total))
 
 
 def _own_gradient(g: Any, dtype: Any, owned: set[int]) -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -195,16 +194,8 @@ def eye(n_rows: int, n_cols: int | None = None, k: int = 0, dtype: Any = None, r
     return Tensor(_made("eye", N=n_rows, M=n_cols, k=k, dtype=_default(dtype, "eye")), None, requires_grad)
 
 
-@contextmanager
-def _restored(before: Any) -> Generator[None]:
-    try:
-        yield
-    finally:
-        modes.set_default_dtype(before)
-
-
 def set_default_dtype(dtype: Any) -> Any:
-    """Set the dtype of creation functions; as a `with` block, for the block only.
+    """Set the dtype of creation functions for the process; as a `with` block, for this context and the block only.
 
     **Raises** DTypeError for a dtype that is not floating.
 
@@ -218,4 +209,4 @@ def set_default_dtype(dtype: Any) -> Any:
     wanted = real_dtype("set_default_dtype", dtype)
     if wanted.kind != "f":
         raise DTypeError(explain("set_default_dtype", f"{wanted} is not floating", remedy="np.float32"))
-    return _restored(modes.set_default_dtype(wanted))
+    return modes.DefaultDType(wanted)

@@ -132,15 +132,27 @@ a copy before writing into `.data`
 
 
 _default_dtype: Any = np.dtype(np.float64)
+_dtype_here: ContextVar[Any] = ContextVar("default dtype", default=None)
 
 
 def default_dtype() -> Any:
     """The dtype of creation functions and layers."""
-    return _default_dtype
+    return _dtype_here.get() or _default_dtype
 
 
-def set_default_dtype(dtype: Any) -> Any:
-    """Set it and give back the one before."""
-    global _default_dtype
-    before, _default_dtype = _default_dtype, dtype
-    return before
+class DefaultDType:
+    """The default dtype set to `dtype` for the process; as a `with` block, for this context and the block alone."""
+
+    def __init__(self, dtype: Any) -> None:
+        global _default_dtype
+        self._dtype = dtype
+        self._before, _default_dtype = _default_dtype, dtype
+        self._tokens: list[Token[Any]] = []
+
+    def __enter__(self) -> None:
+        global _default_dtype
+        _default_dtype = self._before
+        self._tokens.append(_dtype_here.set(self._dtype))
+
+    def __exit__(self, *_: object) -> None:
+        _dtype_here.reset(self._tokens.pop())

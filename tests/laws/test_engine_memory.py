@@ -5,6 +5,7 @@ No fixtures: the mutants call these functions as they stand.
 
 import copy
 import pickle
+import sys
 import threading
 
 import numpy as np
@@ -295,3 +296,31 @@ def test_copies_keep_value_gradient_and_wish():
         assert not np.shares_memory(made.data, x.data)
         assert not np.shares_memory(made.grad, x.grad)
     assert not copy.deepcopy(x * x).requires_grad
+
+
+def test_threads_that_share_a_leaf_lose_nothing():
+    interval = sys.getswitchinterval()
+    x = cr.tensor([1.0, 2.0], requires_grad=True)
+
+    def work():
+        for _ in range(300):
+            (x * 1.0).sum().backward()
+
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert x.grad.tolist() == [1200.0, 1200.0]
+
+
+def test_iterating_over_rows_takes_a_step_for_each():
+    """The walk back over n rows makes one list of n cotangents, and not one for each row."""
+    x = cr.tensor(np.ones((4000, 1)), requires_grad=True)
+    total = sum((row.sum() for row in x), cr.tensor(0.0))
+    total.backward()
+    assert x.grad.tolist() == [[1.0]] * 4000

@@ -303,7 +303,7 @@ MUTANTS = [
         ("entries are written without asking", "before = before_write(self)\n            try:", "before = 0\n            try:"),
         ("updates are written without asking", "before = before_write(self)\n        try:", "before = 0\n        try:"),
         ("a failed write of entries counts", "take_back(self, before)\n                raise", "raise"),
-        ("a failed update counts", "take_back(self, before)\n            fits", "fits"),
+        ("a failed update counts", 'take_back(self, before)\n            if "read', 'if "read'),
         ("a rebound tensor takes any shape", "if result.shape != self.shape:", "if False:"),
         ("a rebound tensor takes any dtype", "if result.dtype != self.dtype:", "if False:"),
         ("a rebound tensor drops fractions", 'if not np.can_cast(result.dtype, self.dtype, "same_kind"):', "if False:"),

@@ -9,12 +9,13 @@
 | `no_grad` as a block, nested, after an error, as a decorator | test_no_grad_nests_and_ends_with_errors, test_no_grad_as_a_decorator |
 | operations inside record nothing | test_operations_inside_record_nothing |
 | a transform is asked for a derivative, also inside | test_transforms_work_inside_no_grad |
-| `cr.set_default_dtype(np.float32)` (also a `with` block) | test_default_dtype_as_a_call_and_as_a_block |
+| `cr.set_default_dtype(np.float32)` (also a `with` block) | test_default_dtype_as_a_call_and_as_a_block, test_a_default_dtype_as_a_block_is_of_its_context |
 """
 
 import asyncio
 import contextvars
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -176,3 +177,19 @@ def test_default_dtype_as_a_call_and_as_a_block():
         with pytest.raises(DTypeError):
             cr.set_default_dtype(odd)
     assert cr.zeros(2).dtype == np.float64
+
+
+def test_a_default_dtype_as_a_block_is_of_its_context():
+    """Blocks of several threads may interleave in any order; none sees another's dtype, and nothing is left behind."""
+    entered, left = threading.Barrier(2), threading.Barrier(2)
+
+    def inside(dtype):
+        with cr.set_default_dtype(dtype):
+            entered.wait(10)
+            seen = cr.zeros(1).dtype
+            left.wait(10)
+        return seen
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(inside, (np.float32, np.float16))) == [np.float32, np.float16]
+    assert cr.zeros(1).dtype == np.float64

@@ -227,3 +227,11 @@ def test_grad_inside_a_rule_at_second_order():
     assert cr.grad(cube)(2.0) == 12.0
     assert cr.grad(cr.grad(cube))(2.0) == 12.0
     assert cr.jvp(cr.grad(cube), (2.0,), (1.0,)) == (12.0, 12.0)
+
+
+def test_ufuncs_of_numpy_and_scipy_are_operations():
+    special = pytest.importorskip("scipy.special")
+    expit = cr.operation(lambda ct, out: ct * out * (1.0 - out))(special.expit)
+    assert cr.grad(expit)(0.0) == 0.25
+    hypot = cr.operation(lambda ct, x, out: ct * x / out, lambda ct, y, out: ct * y / out)(np.hypot)
+    assert cr.grad(hypot, argnums=(0, 1))(3.0, 4.0) == pytest.approx((0.6, 0.8), rel=1e-15)

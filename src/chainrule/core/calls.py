@@ -100,6 +100,8 @@ def lift(value: Any, beside: Any, copy: bool) -> Any:
     if isinstance(value, Abstract) or is_foreign(value):
         return value
     if is_numpy(value):
+        if value.dtype.kind not in "biufc":
+            raise TypeError(f"an array of {value.dtype} is no array of numbers")
         return np.array(value) if copy else value
     try:
         array = np.array(value)
@@ -224,7 +226,9 @@ class _Pick:
         source = parents[0]
         if source is not None:
             index, outputs = node[4]
-            entry = cts.setdefault(source[0], [None] * len(outputs))
+            entry = cts.get(source[0])
+            if entry is None:
+                entry = cts[source[0]] = [None] * len(outputs)
             entry[index] = ct
 
     def push(self, node: Node, tangents: Sequence[Any], graph: bool) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.backends.registry import is_numpy_dtype
-from chainrule.core.calls import is_tensor, raw
+from chainrule.core.calls import PYTHON_NUMBERS, is_tensor, raw
 from chainrule.core.primitive import primitive
 from chainrule.core.template import late
 from chainrule.ops.families import ABOVE_ONE, ELEMENTWISE, NONZERO, POSITIVE, REAL, UNIT, binary, unary
@@ -241,7 +241,9 @@ def pow(x: Any, y: Any) -> Any:
     >>> cr.grad(lambda x: cr.pow(x, 3))(-2.0)
     12.0
     """
-    if type(y) is float or type(y) is int:
+    if (
+        type(y) in PYTHON_NUMBERS and type(x) not in PYTHON_NUMBERS
+    ):  # of two Python numbers NumPy's scalar, as elsewhere
         return square(x) if y == 2 else power_by(x, y)
     return pow_arrays(*_of_one_dtype(x, y))
 

@@ -28,7 +28,7 @@ def operation(*rules: Rule | None) -> Callable[[Callable[..., Any]], Callable[..
     A rule maps the cotangent `ct` of the result to that of its argument; its further parameters name what it needs:
     `out`, an argument, `<argument>_type` (shape and dtype alone), a parameter.  None says "no gradient, on purpose".
     The function gets raw arrays and gives back one; its arguments beyond the rules are parameters, which are passed on
-    as they are.  A rule written with chainrule's or NumPy's functions serves every order and mode.
+    as they are; a ufunc's arguments are called x, y, z.  A rule written with chainrule's or NumPy's functions serves every order and mode.
 
     **Raises** RuleError at the declaration for an unknown residual or too many rules; and at the rule, in a walk, for
     a result of the wrong type or shape.
@@ -96,7 +96,7 @@ def _signature(f: Any, rules: tuple[Rule | None, ...]) -> tuple[str, inspect.Sig
     if not callable(f) or not rules:
         raise RuleError("operation: written as @operation(rule, ...), with one rule for each array argument")
     name = getattr(f, "__name__", type(f).__name__)
-    signature = inspect.signature(f)
+    signature = _of_ufunc(f) if isinstance(f, np.ufunc) else inspect.signature(f)
     kinds = [p.kind for p in signature.parameters.values()]
     if any(kind in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD) for kind in kinds):
         raise RuleError(f"{name}: an operation names its arguments, given {signature}")
@@ -107,6 +107,12 @@ def _signature(f: Any, rules: tuple[Rule | None, ...]) -> tuple[str, inspect.Sig
     if len(rules) > arrays:
         raise RuleError(f"{name}: {len(rules)} rules for {arrays} arguments, expected one for each array among them")
     return name, signature
+
+
+def _of_ufunc(f: np.ufunc) -> inspect.Signature:
+    """The arguments of NumPy's and SciPy's ufuncs, which have many options: x, y, z, as many as there are inputs."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature([inspect.Parameter(name, kind) for name in ("x", "y", "z", "w")[: f.nin]])
 
 
 def _bound(name: str, signature: inspect.Signature, args: Any, keywords: Any) -> dict[str, Any]:
