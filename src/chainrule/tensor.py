@@ -141,7 +141,7 @@ class Tensor(Operators, InPlace):
         """
         if self.node is not None:
             fault = "a tensor that wants a gradient would silently lose it as an array"
-            remedy = "x.detach() first, or chainrule's own functions"
+            remedy = "x.detach() first, chainrule's own functions, or cr.tensor([...]) for np.array([...])"
             raise GraphError(explain("numpy", fault, x=self, remedy=remedy))
         return np.asarray(self.data)
 

@@ -121,12 +121,12 @@ UNMAPPED = {
     "np.fliplr(A)": "np.fliplr: has no derivative rule in chainrule · try np.flip",
     "np.vstack([A, A])": "np.vstack: has no derivative rule in chainrule · try np.stack",
     "np.float_power(P, v)": "np.float_power: has no derivative rule in chainrule · try np.power",
-    "np.cbrt(A)": "np.cbrt: has no derivative rule in chainrule · try np.sqrt",
+    "np.cbrt(A)": "np.cbrt: has no derivative rule in chainrule · try cr.operation",
     "np.subtract.outer(v, v)": "np.subtract.outer: has no derivative rule",
     "np.add.at(np.zeros(4), [0, 1, 2, 3], v)": "np.add.at: has no derivative rule",
     "np.copyto(np.zeros(4), v)": "np.copyto: has no derivative rule",
     "np.interp(v, [0, 1], [0, 1])": "np.interp: has no derivative rule",
-    "np.linalg.inv(S)": "np.linalg.inv: has no derivative rule",
+    "np.linalg.inv(S)": "np.linalg.inv: has no derivative rule in chainrule · try cr.operation",
 }
 
 
@@ -137,6 +137,12 @@ def test_what_is_not_mapped_raises_and_names_the_nearest(call: str):
         eval(call, {"np": np, **tensors})
     assert UNMAPPED[call] in str(raised.value)
     assert "or x.detach() to give up the gradient" in str(raised.value)
+
+
+def test_a_ufunc_of_another_library_is_not_called_numpys():
+    special = pytest.importorskip("scipy.special")
+    with pytest.raises(DTypeError, match=r"^erf: has no derivative rule in chainrule · try cr\.operation"):
+        special.erf(cr.tensor(1.0))
 
 
 def test_nothing_in_numpy_detaches():
