@@ -80,6 +80,10 @@ def _transpose(a: Any, axes: Any = None) -> Any:
     return views.permute_dims(a, tuple(range(len(a.shape)))[::-1] if axes is None else axes)
 
 
+def _copy(a: Any) -> Any:
+    return views.cast(a, a.dtype)
+
+
 def _ravel(a: Any) -> Any:
     return views.reshape(a, (-1,))
 
@@ -102,7 +106,8 @@ def _cumprod(a: Any, axis: int | None = None) -> Any:
 
 
 _OWN = {
-    np.transpose: _transpose, np.ravel: _ravel, np.dot: linalg.dot, np.cumsum: _cumsum, np.cumprod: _cumprod,
+    np.copy: _copy, np.transpose: _transpose, np.ravel: _ravel, np.dot: linalg.dot, np.cumsum: _cumsum,
+    np.cumprod: _cumprod,
     np.linalg.norm: _norm,
 }  # fmt: skip
 

@@ -23,7 +23,7 @@ from chainrule.errors import ArgumentError, DTypeError, GraphError, ShapeError, 
 from chainrule.in_place import InPlace
 from chainrule.interop import array_function, array_ufunc
 from chainrule.operators import Operators
-from chainrule.ops import joining
+from chainrule.ops import joining, views
 from chainrule.ops.arguments import real_dtype
 from chainrule.types import Array, Shape
 
@@ -127,6 +127,10 @@ class Tensor(Operators, InPlace):
         array([2., 4.])
         """
         backward(self, cotangent, create_graph if retain_graph is None else retain_graph, create_graph)
+
+    def copy(self) -> Self:
+        """The same values in memory of their own; the gradient flows through.  `detach` is the one that stops it."""
+        return views.cast(self, self.dtype)
 
     def detach(self) -> Self:
         """The value as a tensor that wants no gradient; of a leaf, a copy, since a leaf may be written in place."""
