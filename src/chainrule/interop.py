@@ -146,6 +146,11 @@ def _table() -> dict[Any, Callable[..., Any]]:
     return {**table, **of_matrices, **_OWN}
 
 
+def _declared_since(ufunc: Any) -> Callable[..., Any] | None:
+    """A record that runs this ufunc and is younger than the table, such as a user's own for SciPy's."""
+    return next((p.call for p in PRIMITIVES.values() if p.forward is ufunc), None)
+
+
 def _refuse(name: str) -> DTypeError:
     from difflib import get_close_matches  # a millisecond of import that only an error needs
 
@@ -190,6 +195,8 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **keywords: An
         if set(kept) <= set(_signature(ours).parameters):
             return ours(*inputs, axis=axis, **kept)
         keywords = kept
+    if method == "__call__" and not keywords and (later := _declared_since(ufunc)) is not None:
+        return later(*inputs)
     if keywords:
         name, remedy = _ufunc_name(ufunc), "cr.where, or astype first"
         raise DTypeError(

@@ -23,6 +23,7 @@ import chainrule as cr
 from chainrule.core.primitive import PRIMITIVES
 from chainrule.errors import ChainruleError, DTypeError, GraphError
 from chainrule.interop import _table
+from chainrule.ops.families import unary
 
 rng = np.random.default_rng(0)
 VALUES = {
@@ -143,6 +144,15 @@ def test_a_ufunc_of_another_library_is_not_called_numpys():
     special = pytest.importorskip("scipy.special")
     with pytest.raises(DTypeError, match=r"^erf: has no derivative rule in chainrule · try cr\.operation"):
         special.erf(cr.tensor(1.0))
+
+
+def test_a_record_for_a_ufunc_of_another_library_answers_for_it(monkeypatch: pytest.MonkeyPatch):
+    special = pytest.importorskip("scipy.special")
+    assert special.erf not in _table()  # which is never made anew
+    rule = lambda ct, x: ct * 2.0 / np.sqrt(np.pi) * np.exp(-x * x)
+    monkeypatch.setitem(PRIMITIVES, "error_function", PRIMITIVES["exp"])  # which is taken away afterwards
+    unary("error_function", rule, forward=special.erf)
+    cr.verify.check(lambda x: special.erf(x) * x, np.linspace(-1.0, 1.0, 3))
 
 
 def test_nothing_in_numpy_detaches():
