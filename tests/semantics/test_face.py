@@ -7,7 +7,7 @@
 | `x.detach(), x.item(), x.tolist(), x.numpy()` | test_values_out |
 | the names of the first milestone are there | test_names_are_there |
 | the usual ones also as methods | test_the_usual_operations_are_methods |
-| (NumPy's methods too, and gradients flow through `copy`) | test_a_numpy_program_finds_its_methods |
+| (NumPy's methods too, and gradients flow through `copy`) | test_a_numpy_program_finds_its_methods, test_a_copy_has_memory_of_its_own_and_is_not_detached |
 | `x.sum(axis=, keepdims=)` | test_reductions_take_axis_and_keepdims |
 | `x.reshape(2, 3)` and `x.reshape((2, 3))` | test_reshape_takes_numbers_or_a_shape |
 | `x[...]` | test_reading_by_index |

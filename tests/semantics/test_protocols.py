@@ -5,7 +5,8 @@
 | NumPy spellings (`np.exp(t)`, `np.mean(t)`) reach the same operations through NumPy's protocols | test_numpy_functions_give_numpys_values, test_numpy_functions_are_differentiable |
 | `A @ t`, `np.float64(2) * t` with arrays and NumPy scalars on the left | test_arrays_and_scalars_on_the_left |
 | derived from the records | test_the_table_is_derived_from_the_records |
-| what is not mapped raises and names the nearest mapped function, never detaches | test_what_is_not_mapped_raises_and_names_the_nearest, test_nothing_in_numpy_detaches |
+| what is not mapped raises and names the nearest mapped function if one is near, never detaches | test_what_is_not_mapped_raises_and_names_the_nearest, test_nothing_in_numpy_detaches |
+| a ufunc of another library has its own name, and a derivative once a record runs it | test_a_ufunc_of_another_library_is_not_called_numpys, test_a_record_for_a_ufunc_of_another_library_answers_for_it |
 | `out=`, `where=` raise | test_out_and_where_raise |
 | functions whose meaning differs by more than names answer as NumPy does, or refuse | test_matrix_norms_are_refused |
 | values no gradient could flow through | test_questions_get_numpys_answers |
