@@ -1,4 +1,16 @@
-"""Automatic differentiation for NumPy people, from first principles."""
+"""Automatic differentiation for NumPy people, from first principles.
+
+Arrays that record: `tensor`, with `backward()` and `.grad`; `gradients`, `no_grad`, `set_default_dtype`, `debug`.
+Functions of functions: `grad`, `value_and_grad`, `jacobian`, `hessian`, `hvp`, `jvp`, `vjp`, `linearize`;
+`stop_gradient`, `checkpoint`.  Operations: the Python array API's under its names, and `relu`, `softmax`, `einsum` and
+others; NumPy's functions reach them.  `operation` declares a new one, `primitive` with all it can state.
+Modules: `scalar` explains it all on single numbers, `verify.check` holds derivatives against differences, `draw.draw`
+draws a graph, `errors`, `linalg`.
+
+>>> import chainrule as cr
+>>> cr.grad(lambda x: cr.sin(x) * x)(0.5)
+0.9182168195493894
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

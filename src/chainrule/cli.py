@@ -50,7 +50,7 @@ def walkthrough(words: Sequence[str]) -> int:
 
     parser = Parser(
         prog="chainrule walkthrough",
-        description="Train both engines on real data, compare them with each other, with closed forms and with PyTorch, "
+        description="Train both engines, compare them with each other, with closed forms and with PyTorch, "
         "and write figures, measurements.json and the page index.html into a folder.",
         allow_abbrev=False,
     )

@@ -80,6 +80,10 @@ def _transpose(a: Any, axes: Any = None) -> Any:
     return views.permute_dims(a, tuple(range(len(a.shape)))[::-1] if axes is None else axes)
 
 
+def _copy(a: Any) -> Any:
+    return views.cast(a, a.dtype)
+
+
 def _ravel(a: Any) -> Any:
     return views.reshape(a, (-1,))
 
@@ -102,7 +106,8 @@ def _cumprod(a: Any, axis: int | None = None) -> Any:
 
 
 _OWN = {
-    np.transpose: _transpose, np.ravel: _ravel, np.dot: linalg.dot, np.cumsum: _cumsum, np.cumprod: _cumprod,
+    np.copy: _copy, np.transpose: _transpose, np.ravel: _ravel, np.dot: linalg.dot, np.cumsum: _cumsum,
+    np.cumprod: _cumprod,
     np.linalg.norm: _norm,
 }  # fmt: skip
 
@@ -141,13 +146,24 @@ def _table() -> dict[Any, Callable[..., Any]]:
     return {**table, **of_matrices, **_OWN}
 
 
+def _declared_since(ufunc: Any) -> Callable[..., Any] | None:
+    """A record that runs this ufunc and is younger than the table, such as a user's own for SciPy's."""
+    return next((p.call for p in PRIMITIVES.values() if p.forward is ufunc), None)
+
+
 def _refuse(name: str) -> DTypeError:
     from difflib import get_close_matches  # a millisecond of import that only an error needs
 
-    known = {f.__name__: _full_name(f) for f in sorted(_table(), key=_full_name, reverse=True)}
-    near = get_close_matches(name.rsplit(".", 1)[-1], known, n=1, cutoff=0.0)
-    remedy = f"{known[near[0]]}, or x.detach() to give up the gradient"
+    home = name.split(".")[:-1]  # np.linalg.inv is not like np.sin, however it is spelled
+    known = {f.__name__: _full_name(f) for f, ours in _table().items() if _has_derivative(ours)}
+    known = {last: full for last, full in known.items() if full.split(".")[:-1] == home}
+    near = [f"{known[found]}, " for found in get_close_matches(name.rsplit(".", 1)[-1], known, n=1, cutoff=0.62)]
+    remedy = f"{''.join(near)}cr.operation to give it a rule, or x.detach() to give up the gradient"
     return DTypeError(explain(name, "has no derivative rule in chainrule", remedy=remedy))
+
+
+def _has_derivative(ours: Any) -> bool:
+    return not hasattr(ours, "primitive") or any(ours.primitive.rules)
 
 
 def _full_name(function: Any) -> str:
@@ -156,17 +172,20 @@ def _full_name(function: Any) -> str:
     return f"{home.replace('numpy', 'np', 1)}.{function.__name__}"
 
 
+def _ufunc_name(ufunc: np.ufunc) -> str:
+    """`np.exp`; and `erf` for SciPy's, which does not say where it is from."""
+    return f"np.{ufunc.__name__}" if getattr(np, ufunc.__name__, None) is ufunc else ufunc.__name__
+
+
 def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
     """What NumPy calls when a ufunc meets a tensor or an abstract array."""
     if not modes.unusual and isinstance(self, Abstract):
         fault = "an abstract array is left over from a trace that is closed"
-        raise TraceError(explain(f"np.{ufunc.__name__}", fault, x=self, remedy="what the traced function returns"))
+        raise TraceError(explain(_ufunc_name(ufunc), fault, x=self, remedy="what the traced function returns"))
     outs = keywords.pop("out", None)
     if outs is not None and any(out is not None for out in outs):
         fault = "a plain array cannot take the value of a tensor and keep its graph"
-        raise DTypeError(
-            explain(f"np.{ufunc.__name__}", fault, out=outs[0], remedy="a tensor on the left: cr.asarray(a)")
-        )
+        raise DTypeError(explain(_ufunc_name(ufunc), fault, out=outs[0], remedy="a tensor on the left: cr.asarray(a)"))
     if method == "__call__" and not keywords and ufunc in _table():
         return _table()[ufunc](*inputs)
     if method in ("reduce", "accumulate") and ufunc in (_REDUCTIONS if method == "reduce" else _SCANS):
@@ -176,12 +195,14 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **keywords: An
         if set(kept) <= set(_signature(ours).parameters):
             return ours(*inputs, axis=axis, **kept)
         keywords = kept
+    if method == "__call__" and not keywords and (later := _declared_since(ufunc)) is not None:
+        return later(*inputs)
     if keywords:
-        name, remedy = f"np.{ufunc.__name__}", "cr.where, or astype first"
+        name, remedy = _ufunc_name(ufunc), "cr.where, or astype first"
         raise DTypeError(
             explain(name, f"the argument {next(iter(keywords))!r} has no meaning for tensors", remedy=remedy)
         )
-    raise _refuse(f"np.{ufunc.__name__}" if method == "__call__" else f"np.{ufunc.__name__}.{method}")
+    raise _refuse(_ufunc_name(ufunc) if method == "__call__" else f"{_ufunc_name(ufunc)}.{method}")
 
 
 def array_function(self: Any, function: Any, types: Any, args: Any, keywords: Any) -> Any:

@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from chainrule.ops import elementwise, indexing, joining, linalg, normalised, norms, reductions, scans, take, views
+from chainrule.ops import (
+    arranging,
+    elementwise,
+    indexing,
+    joining,
+    linalg,
+    normalised,
+    norms,
+    reductions,
+    scans,
+    take,
+    views,
+)
 from chainrule.ops.arguments import ALL_AXES
 
 
@@ -201,6 +213,15 @@ class Operators:
     def cumulative_prod(self, axis: int | None = None) -> Self:
         return scans.cumulative_prod(self, axis=axis)
 
+    def cumsum(self, axis: int | None = None) -> Self:
+        return scans.cumulative_sum(self.flatten() if axis is None else self, axis=axis)
+
+    def cumprod(self, axis: int | None = None) -> Self:
+        return scans.cumulative_prod(self.flatten() if axis is None else self, axis=axis)
+
+    def argsort(self, axis: int = -1) -> Self:
+        return scans.argsort(self, axis=axis)
+
     def clip(self, min: Any = None, max: Any = None) -> Self:
         return elementwise.clip(self, min, max)
 
@@ -210,11 +231,23 @@ class Operators:
     def flatten(self) -> Self:
         return views.reshape(self, (-1,))
 
+    def ravel(self) -> Self:
+        return self.flatten()
+
     def permute_dims(self, *axes: Any) -> Self:
         return views.permute_dims(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
 
     def transpose(self, *axes: Any) -> Self:
         return self.permute_dims(*axes) if axes else self.T
+
+    def swapaxes(self, axis1: int, axis2: int) -> Self:
+        return arranging.swapaxes(self, axis1, axis2)
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Self:
+        return arranging.repeat(self, repeats, axis=axis)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
+        return arranging.diagonal(self, offset=offset, axis1=axis1, axis2=axis2)
 
     def broadcast_to(self, shape: Any) -> Self:
         return views.broadcast_to(self, shape)

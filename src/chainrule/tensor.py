@@ -23,7 +23,7 @@ from chainrule.errors import ArgumentError, DTypeError, GraphError, ShapeError, 
 from chainrule.in_place import InPlace
 from chainrule.interop import array_function, array_ufunc
 from chainrule.operators import Operators
-from chainrule.ops import joining
+from chainrule.ops import joining, views
 from chainrule.ops.arguments import real_dtype
 from chainrule.types import Array, Shape
 
@@ -128,6 +128,10 @@ class Tensor(Operators, InPlace):
         """
         backward(self, cotangent, create_graph if retain_graph is None else retain_graph, create_graph)
 
+    def copy(self) -> Self:
+        """The same values in memory of their own; the gradient flows through.  `detach` is the one that stops it."""
+        return views.cast(self, self.dtype)
+
     def detach(self) -> Self:
         """The value as a tensor that wants no gradient; of a leaf, a copy, since a leaf may be written in place."""
         result = wrap(self.data, None, type(self))
@@ -141,7 +145,7 @@ class Tensor(Operators, InPlace):
         """
         if self.node is not None:
             fault = "a tensor that wants a gradient would silently lose it as an array"
-            remedy = "x.detach() first, or chainrule's own functions"
+            remedy = "x.detach() first, chainrule's own functions, or cr.tensor([...]) for np.array([...])"
             raise GraphError(explain("numpy", fault, x=self, remedy=remedy))
         return np.asarray(self.data)
 

@@ -7,6 +7,7 @@
 | `x.detach(), x.item(), x.tolist(), x.numpy()` | test_values_out |
 | the names of the first milestone are there | test_names_are_there |
 | the usual ones also as methods | test_the_usual_operations_are_methods |
+| (NumPy's methods too, and gradients flow through `copy`) | test_a_numpy_program_finds_its_methods, test_a_copy_has_memory_of_its_own_and_is_not_detached |
 | `x.sum(axis=, keepdims=)` | test_reductions_take_axis_and_keepdims |
 | `x.reshape(2, 3)` and `x.reshape((2, 3))` | test_reshape_takes_numbers_or_a_shape |
 | `x[...]` | test_reading_by_index |
@@ -125,6 +126,30 @@ def test_the_usual_operations_are_methods():
     assert len(x.unstack(axis=1)) == 2
     assert x.norm().item() == pytest.approx(np.linalg.norm(x.data))
     assert x.dot(x).tolist() == (x @ x).tolist()
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        lambda x: x.copy(), lambda x: x.ravel(), lambda x: x.swapaxes(0, 2), lambda x: x.repeat(2, axis=1), lambda x: x.repeat(2),
+        lambda x: x.diagonal(), lambda x: x.diagonal(1, 1, 2), lambda x: x.cumsum(), lambda x: x.cumsum(1), lambda x: x.cumprod(),
+        lambda x: x.cumprod(axis=2), np.copy, lambda x: x[0].argsort() * 1.0 + x,
+    ],
+)  # fmt: skip
+def test_a_numpy_program_finds_its_methods(method):
+    """The oracle is ndarray's own method, and the chain of differences that `check` takes."""
+    a = np.random.default_rng(0).normal(size=(2, 3, 4))
+    assert np.allclose(method(cr.tensor(a)).data, method(a), rtol=1e-14)
+    cr.verify.check(method, a)
+
+
+def test_a_copy_has_memory_of_its_own_and_is_not_detached():
+    x = leaf(1.0, 2.0)
+    for y in (x.copy(), np.copy(x), (x * x).copy()):
+        assert not np.shares_memory(y.data, x.data)
+        y[0] = 0.0
+        assert y.requires_grad
+        assert x.tolist() == [1.0, 2.0]
 
 
 def test_reductions_take_axis_and_keepdims():

@@ -5,7 +5,8 @@
 | NumPy spellings (`np.exp(t)`, `np.mean(t)`) reach the same operations through NumPy's protocols | test_numpy_functions_give_numpys_values, test_numpy_functions_are_differentiable |
 | `A @ t`, `np.float64(2) * t` with arrays and NumPy scalars on the left | test_arrays_and_scalars_on_the_left |
 | derived from the records | test_the_table_is_derived_from_the_records |
-| what is not mapped raises and names the nearest mapped function, never detaches | test_what_is_not_mapped_raises_and_names_the_nearest, test_nothing_in_numpy_detaches |
+| what is not mapped raises and names the nearest mapped function if one is near, never detaches | test_what_is_not_mapped_raises_and_names_the_nearest, test_nothing_in_numpy_detaches |
+| a ufunc of another library has its own name, and a derivative once a record runs it | test_a_ufunc_of_another_library_is_not_called_numpys, test_a_record_for_a_ufunc_of_another_library_answers_for_it |
 | `out=`, `where=` raise | test_out_and_where_raise |
 | functions whose meaning differs by more than names answer as NumPy does, or refuse | test_matrix_norms_are_refused |
 | values no gradient could flow through | test_questions_get_numpys_answers |
@@ -23,6 +24,7 @@ import chainrule as cr
 from chainrule.core.primitive import PRIMITIVES
 from chainrule.errors import ChainruleError, DTypeError, GraphError
 from chainrule.interop import _table
+from chainrule.ops.families import unary
 
 rng = np.random.default_rng(0)
 VALUES = {
@@ -121,12 +123,12 @@ UNMAPPED = {
     "np.fliplr(A)": "np.fliplr: has no derivative rule in chainrule · try np.flip",
     "np.vstack([A, A])": "np.vstack: has no derivative rule in chainrule · try np.stack",
     "np.float_power(P, v)": "np.float_power: has no derivative rule in chainrule · try np.power",
-    "np.cbrt(A)": "np.cbrt: has no derivative rule in chainrule · try np.sqrt",
+    "np.cbrt(A)": "np.cbrt: has no derivative rule in chainrule · try cr.operation",
     "np.subtract.outer(v, v)": "np.subtract.outer: has no derivative rule",
     "np.add.at(np.zeros(4), [0, 1, 2, 3], v)": "np.add.at: has no derivative rule",
     "np.copyto(np.zeros(4), v)": "np.copyto: has no derivative rule",
     "np.interp(v, [0, 1], [0, 1])": "np.interp: has no derivative rule",
-    "np.linalg.inv(S)": "np.linalg.inv: has no derivative rule",
+    "np.linalg.inv(S)": "np.linalg.inv: has no derivative rule in chainrule · try cr.operation",
 }
 
 
@@ -137,6 +139,21 @@ def test_what_is_not_mapped_raises_and_names_the_nearest(call: str):
         eval(call, {"np": np, **tensors})
     assert UNMAPPED[call] in str(raised.value)
     assert "or x.detach() to give up the gradient" in str(raised.value)
+
+
+def test_a_ufunc_of_another_library_is_not_called_numpys():
+    special = pytest.importorskip("scipy.special")
+    with pytest.raises(DTypeError, match=r"^erf: has no derivative rule in chainrule · try cr\.operation"):
+        special.erf(cr.tensor(1.0))
+
+
+def test_a_record_for_a_ufunc_of_another_library_answers_for_it(monkeypatch: pytest.MonkeyPatch):
+    special = pytest.importorskip("scipy.special")
+    assert special.erf not in _table()  # which is never made anew
+    rule = lambda ct, x: ct * 2.0 / np.sqrt(np.pi) * np.exp(-x * x)
+    monkeypatch.setitem(PRIMITIVES, "error_function", PRIMITIVES["exp"])  # which is taken away afterwards
+    unary("error_function", rule, forward=special.erf)
+    cr.verify.check(lambda x: special.erf(x) * x, np.linspace(-1.0, 1.0, 3))
 
 
 def test_nothing_in_numpy_detaches():

@@ -66,13 +66,16 @@ def test_large_arguments_are_sampled():
 
 def test_wrong_first_derivative(wrong):
     with pytest.raises(
-        VerificationError, match=r"vjp of call, argument 0, entry \(0, 0\): given 0\.\d+, expected 0\.\d+ to"
+        VerificationError,
+        match=r"vjp of call, argument 0, entry \(0, 0\), random cotangent: given 0\.\d+, expected 0\.\d+ to",
     ):
         cr.verify.check(_named("call", wrong["first"]), X)
 
 
 def test_the_entry_is_named(wrong):
-    with pytest.raises(VerificationError, match=r"argument 0, entry \(1, 2\): given .*, expected .*") as raised:
+    with pytest.raises(
+        VerificationError, match=r"argument 0, entry \(1, 2\), random cotangent: given .*, expected .*"
+    ) as raised:
         cr.verify.check(wrong["entry"], X, order=1)
     assert "entry (1, 2)" in str(raised.value)
 

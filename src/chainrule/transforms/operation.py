@@ -102,7 +102,8 @@ def _signature(f: Any, rules: tuple[Rule | None, ...]) -> tuple[str, inspect.Sig
         raise RuleError(f"{name}: an operation names its arguments, given {signature}")
     for reserved in ("ct", "out"):
         if reserved in signature.parameters:
-            raise RuleError(f"{name}: {reserved!r} has a meaning in rules and cannot name an argument")
+            remedy = f" · try a function of its own: def {name}(x): ..." if isinstance(f, np.ufunc) else ""
+            raise RuleError(f"{name}: {reserved!r} has a meaning in rules and cannot name an argument{remedy}")
     arrays = sum(kind in (kind.POSITIONAL_ONLY, kind.POSITIONAL_OR_KEYWORD) for kind in kinds)
     if len(rules) > arrays:
         raise RuleError(f"{name}: {len(rules)} rules for {arrays} arguments, expected one for each array among them")

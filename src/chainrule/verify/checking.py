@@ -30,9 +30,9 @@ class Row:
     worst: float = 0.0
 
 
-@dataclass
+@dataclass(repr=False)
 class Report:
-    """What `check` compared."""
+    """What `check` compared, all of which agreed; prints as one line for each derivative."""
 
     rows: list[Row] = field(default_factory=list[Row])
 
@@ -43,6 +43,8 @@ class Report:
 
     def __str__(self) -> str:
         return "\n".join(f"{row.derivative}: {row.compared} compared, worst error {row.worst:.1e}" for row in self.rows)
+
+    __repr__ = __str__
 
 
 class _Checker:
@@ -120,7 +122,8 @@ def check(
     **Shapes** `xs`: floats, arrays or tensors of any shape; integers and others are held fixed. `f` returns a tensor or
     several. A number passes within `atol + rtol * |expected|`; by default both follow from how well the expectation is
     known (1e-12 by complex step, 1e-7 by differences, in float64).
-    **Raises** VerificationError naming derivative, argument, entry, what was given and what was expected.
+    **Raises** VerificationError naming derivative, argument, entry, what was given and what was expected, for a random
+    cotangent of the result, so that a rule that forgets its cotangent is found too. At a kink all of it may disagree.
 
     >>> import chainrule as cr
     >>> cr.verify.check(lambda x, y: cr.sin(x) * y, 0.5, np.array([1.0, 2.0])).compared
@@ -164,6 +167,7 @@ def _check_gradient(
 ) -> Row:
     """Entry by entry, and along one direction through all entries."""
     row = Row(derivative)
+    alone = len(weights) == 1 and not weights[0].shape
     given = gradient(*checker.xs)
     for k, (g, x) in enumerate(zip(given, checker.xs, strict=True)):
         if (g.shape, g.dtype) != (x.shape, x.dtype):
@@ -173,6 +177,7 @@ def _check_gradient(
     for k, entry, ts in directions:
         expected, known = slopes(f, checker.xs, ts)
         where = "a direction through all entries" if k is None else f"argument {checker.floating[k]}, entry {entry}"
+        where += f", cotangent {weights[0]:.6g}" if alone else ", random cotangent"
         scale = inner([np.abs(w) for w in weights], [np.abs(s) for s in expected])
         checker.compare(row, where, inner(given, ts), inner(weights, expected), known, scale)
     return row

@@ -45,6 +45,7 @@ def drawings(folder: Path, seed: int) -> Drawn:
     step, _ = tensor_loss(layers, moons.inputs(moons.points), moons.signs, 0.0)
     step.backward(retain_graph=True)
     tensors = {f"{kind}{k}": t for k, layer in enumerate(layers, 1) for kind, t in zip("Wb", layer, strict=True)}
+    tensors["loss"] = step
     subjects: dict[str, tuple[Any, dict[str, Any]]] = {
         "worked_example": (example, {}),
         "neuron": (hinge, names),

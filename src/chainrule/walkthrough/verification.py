@@ -64,7 +64,8 @@ def _independence(counts: dict[str, int], failed: int) -> Measurement:
     return Measurement(
         "D3",
         "what every check compares with",
-        f"{sum(counts.values()):,} numbers made without the engine: differences, complex step, closed forms, NumPy, PyTorch",
+        f"{sum(counts.values()):,} numbers made without the engine: differences, complex step, closed forms, NumPy"
+        + (", PyTorch" if counts[ORACLE] else ""),
         "something independent of the engine, never “the loss went down”",
         {"checks": sum(counts.values()), "failed": failed},
         {"failed": 0},
