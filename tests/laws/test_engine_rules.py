@@ -8,6 +8,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import RuleError
+from chainrule.ops.families import unary
 from tests.laws.written import leaf, same
 
 
@@ -91,3 +92,16 @@ def test_users_operations_stay_out_of_the_library_s_table():
     exp = cr.operation(lambda ct: ct)(lambda x: x)
     assert before == PRIMITIVES
     assert cr.grad(exp)(1.0) == 1.0
+
+
+def test_a_rule_from_outside_that_promotes_gives_a_gradient_of_the_leaf_s_dtype():
+    from chainrule.core.primitive import PRIMITIVES
+
+    try:
+        doubled = unary("doubled", lambda ct, x: ct * np.float64(2.0), forward=lambda x: x * 2)
+        x = cr.tensor(np.ones(3, np.float32), requires_grad=True)
+        doubled(x).sum().backward()
+    finally:
+        PRIMITIVES.pop("doubled", None)
+    assert x.grad.dtype == np.float32
+    assert x.grad.tolist() == [2.0] * 3

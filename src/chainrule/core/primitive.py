@@ -50,6 +50,9 @@ class Options(TypedDict, total=False):
     same: Function
 
 
+PASS: Rule = lambda ct: ct
+"""The rule of an input whose cotangent is the result's; generated code need not call it."""
+
 PRIMITIVES: dict[str, Primitive] = {}
 """Every record by name, for the test suite, the protocols of NumPy, and whoever counts."""
 
@@ -204,8 +207,10 @@ def primitive(
         p.call = lambda *of: calls.general(p, of[0] if p.variadic else of[: len(p.inputs)], of[len(p.inputs) :])
         p.pull = calls.pull
     else:
+        diagonal = family.push == "rule" and p.is_ours  # the library's own rules keep shape and dtype
+        passes = tuple(a for a, rule in zip(p.inputs, p.rules, strict=True) if rule is PASS)
         make_call, make_pull = template(
-            p.inputs, p.parameters, p.reads, p.keeps, is_view, family.push == "rule", same is not None
+            p.inputs, p.parameters, p.reads, p.keeps, is_view, diagonal, same is not None, passes
         )
         p.call = make_call(p, p.forward, calls.general, calls.constant, calls.failed, share, same)
 

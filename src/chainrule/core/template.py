@@ -96,6 +96,7 @@ def template(
     is_view: bool,
     diagonal: bool,
     has_same: bool,
+    passes: tuple[str, ...],
 ) -> Any:
     """`make_call(primitive, forward, ...)` and `make_pull(rules)` for one pattern: what each rule reads, None for no rule."""
     live = [(a, read) for a, read in zip(inputs, reads, strict=True) if read is not None]
@@ -136,7 +137,9 @@ def template(
         or "pass",
         rewrap="; ".join(_rewrap(name, inputs) for name in keeps if name == "out" or name in inputs) or "pass",
         apply="; ".join(
-            f"g_{a} = None if n_{a} is None else rule_{a}(ct{''.join(', ' + _value(name, a, parameters) for name in read)})"
+            f"g_{a} = ct"
+            if a in passes
+            else f"g_{a} = None if n_{a} is None else rule_{a}(ct{''.join(', ' + _value(name, a, parameters) for name in read)})"
             for a, read in live
         )
         or "pass",

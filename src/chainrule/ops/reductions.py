@@ -197,8 +197,9 @@ def mean(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     3.0
     """
     x = as_operand(x)
-    axes = some_axes("mean", axis, len(x.shape))
-    count = product(x.shape[k] for k in axes)
+    shape = x.shape
+    axes = some_axes("mean", axis, len(shape))
+    count = product(shape) if axis is None else product(shape[k] for k in axes)
     if getattr(x.dtype, "char", "") == "e":
         return cast(reduce_sum(cast(x, FLOAT32), axes, bool(keepdims)) / count, x.dtype)
     return reduce_sum(x, axes, bool(keepdims)) / count
