@@ -43,12 +43,14 @@ def present() -> dict[str, str]:
 
 def import_once(module: str) -> tuple[float, list[str]]:
     """Seconds of importing a module after NumPy, in a new process, and what else came along."""
+    # With bytecode, as after any installation; some machines tell Python to write none.
+    variables = {name: value for name, value in environment(AS_IT_COMES).items() if name != "PYTHONDONTWRITEBYTECODE"}
     run = subprocess.run(
         [sys.executable, "-c", IMPORT.format(module=module)],
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env=environment(AS_IT_COMES),
+        env=variables,
         check=False,
     )
     if run.returncode:

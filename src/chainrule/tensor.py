@@ -118,7 +118,8 @@ class Tensor(Operators, InPlace):
 
         **Shapes** `cotangent f[shape]`, the upstream gradient; may be left out for one element.  `retain_graph` keeps
         the graph for another pass and defaults to `create_graph`, which records the gradients themselves.
-        **Raises** LostGraphError, FreedGraphError, StaleGraphError, ShapeError; then no `.grad` was touched.
+        **Raises** LostGraphError, FreedGraphError, StaleGraphError, ShapeError, or what a rule raises; then no `.grad` was
+        touched, but what a rule raises leaves the graph partly freed.
 
         >>> import chainrule as cr
         >>> x = cr.tensor([1.0, 2.0], requires_grad=True)

@@ -51,6 +51,9 @@ def is_foreign(array: Any) -> bool:
 def use(namespace: Any, array_type: type) -> None:
     """Make another library of the array API standard a backend.
 
+    Not needed where its arrays are met inside a tensor.  A bare array of a library not met yet goes to NumPy, which may
+    turn it into one of its own: looking at every bare array would cost every backward pass.
+
     **Raises** nothing; a library twice is the same as once.
     """
     if array_type not in _namespaces:
