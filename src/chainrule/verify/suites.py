@@ -56,7 +56,7 @@ class Suite(NamedTuple):
         """Why the suite cannot run; empty when it can."""
         if not self.needs or find_spec(self.needs) is not None:
             return ""
-        return f"{self.needs} is not installed · try pip install {self.needs}"
+        return f"{self.needs} is not installed · try: pip install 'chainrule[oracle]'"
 
 
 SUITES = {
