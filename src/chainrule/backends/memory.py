@@ -35,9 +35,8 @@ def hold_peak() -> None:
     global _walks, _held, _address
     if _walks % _TRY_EVERY == 0:
         if _walks == 0:
-            np.empty(
-                _BLOCK, np.uint8
-            )  # lies outside the heap; once it was freed, glibc takes such blocks from the heap
+            # This one lies outside the heap.  Once it is freed, glibc takes blocks of its size from the heap.
+            np.empty(_BLOCK, np.uint8)
         block = np.empty(_BLOCK, np.uint8)
         address = block.__array_interface__["data"][0]
         if address > _address or _walks % _FORGET_EVERY == 0:
