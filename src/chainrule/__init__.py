@@ -146,7 +146,7 @@ from chainrule.transforms import (
 )
 
 if TYPE_CHECKING:
-    from chainrule import data, draw, scalar, verify
+    from chainrule import data, draw, io, nn, optim, random, scalar, verify
 
 __version__ = "0.1.0"
 __all__ = [
@@ -156,11 +156,11 @@ __all__ = [
     "cosh", "count_nonzero", "cumulative_prod", "cumulative_sum", "data", "debug", "diag", "diagonal", "divide", "draw",
     "einsum", "empty", "empty_like", "equal", "errors", "exp", "exp2", "expand_dims", "expm1", "eye", "flip",
     "floor", "floor_divide", "full", "full_like", "grad", "gradients", "greater", "greater_equal", "hessian", "hvp",
-    "hypot", "isfinite", "isinf", "isnan", "jacobian", "jvp", "kron", "less", "less_equal", "linalg", "linearize",
+    "hypot", "io", "isfinite", "isinf", "isnan", "jacobian", "jvp", "kron", "less", "less_equal", "linalg", "linearize",
     "linspace", "log", "log1p", "log2", "log10", "log_sigmoid", "log_softmax", "logaddexp", "logical_and",
     "logical_not", "logical_or", "logical_xor", "logsumexp", "matmul", "matrix_transpose", "max", "maximum", "mean",
-    "meshgrid", "min", "minimum", "moveaxis", "multiply", "negative", "no_grad", "nonzero", "not_equal", "ones",
-    "ones_like", "operation", "outer", "pad", "permute_dims", "positive", "pow", "primitive", "prod", "reciprocal",
+    "meshgrid", "min", "minimum", "moveaxis", "multiply", "negative", "nn", "no_grad", "nonzero", "not_equal", "ones",
+    "ones_like", "operation", "optim", "outer", "pad", "permute_dims", "positive", "pow", "primitive", "prod", "random", "reciprocal",
     "relu", "remainder", "repeat", "reshape", "roll", "round", "scalar", "scatter_add", "searchsorted",
     "set_default_dtype", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "softmax", "softplus", "sort",
     "split", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient", "subtract", "sum", "swapaxes", "take",
@@ -172,6 +172,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The modules that are read when they are first asked for: a plain `import chainrule` stays within its 30 ms."""
-    if name in ("data", "draw", "scalar", "verify"):
+    if name in ("data", "draw", "io", "nn", "optim", "random", "scalar", "verify"):
         return import_module(f"chainrule.{name}")
     raise AttributeError(f"module 'chainrule' has no attribute {name!r}")

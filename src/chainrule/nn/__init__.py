@@ -1,0 +1,1 @@
+"""Networks: modules, layers, losses, and the functions beside them."""

@@ -1,0 +1,1 @@
+"""Random numbers: one generator for all, or explicit ones."""
