@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from chainrule import modes, tree
-from chainrule.backends.registry import is_foreign, is_numpy, namespace_of
+from chainrule.backends.registry import is_foreign, is_number, is_numpy, namespace_of
 from chainrule.core.calls import raw
 from chainrule.core.graph import before_write, own_copy
 from chainrule.errors import ArgumentError, DTypeError, ShapeError, describe, dtype_kind, explain
@@ -85,7 +85,7 @@ class Module(places.Owner):
         return [(place.name, place.value) for place in places.unique(places.walk(self), ARRAY)]
 
     def modules(self) -> list[Module]:
-        """This module and all within it, each once."""
+        """All modules, this one first, each once."""
         return [place.value for place in places.walk(self) if place.kind == MODULE]
 
     def named_modules(self) -> list[tuple[str, Module]]:
@@ -260,6 +260,8 @@ def _compared(found: dict[str, Place], given: Mapping[str, Any]) -> tuple[dict[s
 def _misfit(value: Any, own: Any) -> type | None:
     if value.shape != own.shape:
         return ShapeError
+    if is_numpy(own) and not (own.flags.writeable or is_number(own)):
+        return ArgumentError
     same = not (is_numpy(value) and is_numpy(own)) or np.can_cast(value.dtype, own.dtype, "same_kind")
     return None if same else DTypeError
 

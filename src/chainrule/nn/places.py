@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from chainrule.backends.abstract import Abstract
+from chainrule.backends.registry import type_of
 from chainrule.errors import ArgumentError, dtype_kind
 from chainrule.tensor import Tensor
 from chainrule.tree import Tree
@@ -49,12 +50,15 @@ _kinds: dict[type, int] = {}
 
 def kind_of(value: Any) -> int:
     """What an attribute is to a module, by its class."""
-    kind = type(value)
+    return _kind_of_class(type_of(value))
+
+
+def _kind_of_class(kind: Any) -> int:
     found = _kinds.get(kind)
     return _classified(kind) if found is None else found
 
 
-def _classified(kind: type) -> int:
+def _classified(kind: Any) -> int:
     arrays = issubclass(kind, (np.ndarray, Abstract)) or hasattr(kind, "__array_namespace__")
     tests = (
         (TENSOR, issubclass(kind, Tensor)),
@@ -88,21 +92,25 @@ def entries(node: Any) -> Iterable[tuple[Any, Any]]:
 
 def is_holding(group: Any, owner: Owner, above: Chain = ()) -> bool:
     """Whether anything in a list, tuple or dictionary belongs to the module, at any depth."""
-    values = group.values() if isinstance(group, dict) else group  # pyright: ignore[reportUnknownVariableType]
-    if not any(map(_kind_of_class, set(map(type, values)))):  # the quick way past a long list of numbers
+    if not is_worth_a_look(group):
         return False
-    for value in values:  # pyright: ignore[reportUnknownVariableType]
+    for value in entries_of(group):
         kind = kind_of(value)
         if kind == MODULE or (kind in (TENSOR, ARRAY) and belongs(value, kind, owner)):
             return True
-        if kind == GROUP and not _is_above(value, above) and is_holding(value, owner, (id(value), above)):  # pyright: ignore[reportUnknownArgumentType]
+        if kind == GROUP and not _is_above(value, above) and is_holding(value, owner, (id(value), above)):
             return True
     return False
 
 
-def _kind_of_class(kind: type) -> int:
-    found = _kinds.get(kind)
-    return _classified(kind) if found is None else found
+def entries_of(group: Any) -> Iterable[Any]:
+    """The entries of a list, tuple or dictionary without their keys."""
+    return group.values() if isinstance(group, dict) else group  # pyright: ignore[reportUnknownVariableType]
+
+
+def is_worth_a_look(group: Any) -> bool:
+    """Whether any entry is of a class that matters: the quick way past a long list of numbers."""
+    return any(map(_kind_of_class, set(map(type_of, entries_of(group)))))
 
 
 def _is_above(value: Any, above: Chain) -> bool:
@@ -201,10 +209,11 @@ def rebuilt(root: Owner, instead: dict[int, Any]) -> Any:
 
     Configuration is shared; what forward computed and left in an attribute is left out.
     """
-    modules = [place.value for place in unique(walk(root), MODULE)]
-    known = instead | {id(module): object.__new__(type(module)) for module in modules}
+    modules: list[Any] = [place.value for place in unique(walk(root), MODULE)]
+    known: dict[int, Any] = instead | {id(module): object.__new__(type_of(module)) for module in modules}
     for module in modules:
-        vars(known[id(module)]).update({key: _instead(value, known) for key, value in vars(module).items()})
+        attributes: Any = module.__dict__
+        known[id(module)].__dict__.update({key: _instead(value, known) for key, value in attributes.items()})
     return known[id(root)]
 
 
@@ -214,20 +223,15 @@ def _instead(value: Any, known: dict[int, Any]) -> Any:
     kind = kind_of(value)
     if kind == TENSOR and is_computed(value):
         return None
-    if kind != GROUP or not any(map(_kind_of_class, set(map(type, entries_of(value))))):
+    if kind != GROUP or not is_worth_a_look(value):
         return value
     if isinstance(value, tuple):
-        of = [_instead(entry, known) for entry in value]  # pyright: ignore[reportUnknownVariableType]
-        return type(value)(*of) if hasattr(value, "_fields") else type(value)(of)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        of, made = [_instead(entry, known) for entry in entries_of(value)], type_of(value)
+        return made(*of) if hasattr(made, "_fields") else made(of)
     made = known[id(value)] = copy(value)  # before it is filled: it may contain itself
     for key, entry in entries(value):
         made[key] = _instead(entry, known)
     return made
-
-
-def entries_of(group: Any) -> Iterable[Any]:
-    """The entries of a list, tuple or dictionary without their keys."""
-    return group.values() if isinstance(group, dict) else group  # pyright: ignore[reportUnknownVariableType]
 
 
 def match(form: Form, other: Tree) -> list[Any]:
@@ -246,8 +250,9 @@ def match(form: Form, other: Tree) -> list[Any]:
             continue
         seen.add(id(ours))
         owner = ours if isinstance(ours, Owner) else owner
-        if type(theirs) is not type(ours):
-            raise ArgumentError(f"{type(theirs).__name__} at {name} where a {type(ours).__name__} was expected")
+        if type_of(theirs) is not type_of(ours):
+            fault = f"{type_of(theirs).__name__} at {name} where a {type_of(ours).__name__} was expected"
+            raise ArgumentError(fault)
         mine, yours = dict(entries(ours)), dict(entries(theirs))
         for key in reversed(mine):
             if kind_of(mine[key]) in (MODULE, GROUP) or id(mine[key]) in wanted:
