@@ -41,13 +41,6 @@ def test_the_generator_and_the_dtype_are_used():
         assert nn.Linear(4, 3)(np.ones(4, np.float32)).dtype == np.float32
 
 
-def test_the_function_on_arrays_gives_arrays():
-    out = nn.linear(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [5.0, 6.0]]), np.array([10.0, 20.0]))
-    assert type(out) is np.ndarray
-    assert out.tolist() == [[21.0, 37.0]]
-    assert nn.linear([1.0, 2.0], [[3.0, 4.0]]).tolist() == [11.0]
-
-
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
@@ -55,9 +48,7 @@ def test_the_function_on_arrays_gives_arrays():
         (lambda: nn.Linear(3, 2.0), ArgumentError, "out_features"),
         (lambda: nn.Linear(3, True), ArgumentError, "out_features"),
         (lambda: nn.Linear(3, 2, dtype=int), DTypeError, "int64"),
-        (lambda: nn.Linear(3, 2)(np.ones((4, 5))), ShapeError, r"f64\[4, 5\].*expected f\[..., 3\]"),
-        (lambda: nn.linear(np.float64(1.0), np.ones((1, 1))), ShapeError, "linear"),
-        (lambda: nn.linear(np.ones(3), np.ones(3)), ShapeError, "two axes"),
+        (lambda: nn.Linear(3, 2)(np.ones((4, 5))), ShapeError, r"linear.*f64\[4, 5\].*f64\[2, 3\]"),
     ],
 )
 def test_refusals(call, error, words):

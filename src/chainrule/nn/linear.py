@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import ArgumentError, ShapeError, explain
+from chainrule.errors import ArgumentError, explain
 from chainrule.nn import initialisers
 from chainrule.nn.module import Module, parameter
-from chainrule.ops.arguments import as_operand
-from chainrule.ops.elementwise import add
-from chainrule.ops.linalg import matmul
-from chainrule.ops.views import permute_dims
+from chainrule.ops.linear import linear
 
 
 def count(operation: str, **sizes: Any) -> None:
@@ -22,25 +19,6 @@ def count(operation: str, **sizes: Any) -> None:
         given: dict[str, Any] = {name: size}
         if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < 1:
             raise ArgumentError(explain(operation, f"{name} is no positive integer", **given))
-
-
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """input @ weight.T + bias.
-
-    **Shapes** `input f[..., in], weight f[out, in], bias f[out] -> f[..., out]`.  **Raises** ShapeError.
-
-    >>> import chainrule as cr, numpy as np
-    >>> cr.nn.linear(np.array([1.0, 2.0]), np.array([[3.0, 4.0]]), np.array([0.5]))
-    array([11.5])
-    """
-    input, weight = as_operand(input), as_operand(weight)
-    if len(weight.shape) != 2 or not input.shape or input.shape[-1] != weight.shape[1]:
-        expected = f"f[..., {weight.shape[1]}]" if len(weight.shape) == 2 else "a weight of two axes, (out, in)"
-        raise ShapeError(
-            explain("linear", "inputs do not fit the weight", input=input, weight=weight, expected=expected)
-        )
-    out = matmul(input, permute_dims(weight, (1, 0)))
-    return out if bias is None else add(out, bias)
 
 
 class Linear(Module):
