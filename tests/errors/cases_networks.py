@@ -101,3 +101,29 @@ def linear_by_a_weight_the_other_way_round():
 @case
 def linear_with_a_bias_of_another_length():
     nn.linear(f32(8, 3), f32(4, 3), f32(3))
+
+
+# ---------------------------------------------------------------- activations and normalisation
+@case
+def gelu_by_an_unknown_formula():
+    nn.gelu(f32(3), approximate="sigmoid")
+
+
+@case
+def layer_norm_over_other_axes():
+    nn.layer_norm(f32(4, 3), 4)
+
+
+@case
+def layer_norm_over_no_axis():
+    nn.layer_norm(f32(4, 3), ())
+
+
+@case
+def layer_norm_with_another_weight():
+    nn.layer_norm(f32(4, 3), 3, f32(4))
+
+
+@case
+def rms_norm_with_a_negative_eps():
+    nn.rms_norm(f32(4, 3), 3, eps=-1.0)

@@ -22,6 +22,8 @@ from chainrule.nn.losses import (
     smooth_l1_loss,
 )
 from chainrule.nn.module import Loaded, Module, parameter
+from chainrule.ops.erf import erf, gelu, silu
+from chainrule.ops.layer_norm import layer_norm, rms_norm
 from chainrule.ops.linear import linear
 
 __all__ = [
@@ -31,15 +33,20 @@ __all__ = [
     "Sequential",
     "binary_cross_entropy_with_logits",
     "cross_entropy",
+    "erf",
+    "gelu",
     "hinge_loss",
     "huber_loss",
     "init",
     "kl_div",
     "l1_loss",
+    "layer_norm",
     "linear",
     "mse_loss",
     "multi_margin_loss",
     "nll_loss",
     "parameter",
+    "rms_norm",
+    "silu",
     "smooth_l1_loss",
 ]

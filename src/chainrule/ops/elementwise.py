@@ -38,10 +38,10 @@ def _zero(x: Any) -> Any:
 
 def _relu(x: Any) -> Any:
     """max(x, 0).  NumPy's loop is vectorised for two arrays, not for a number and an array: 0.4 against 2.7 us for
-    3,200 entries; so small arrays meet zeros of their own shape, made once.
+    3,200 entries; so small arrays meet zeros of their own shape, made once, and large ones are clipped.
     """
     if x.size > 1 << 14:
-        return np.maximum(x, _zero(x))
+        return np.clip(x, _zero(x), _INF) if x.dtype.kind == "f" else np.maximum(x, _zero(x))
     key = (x.shape, x.dtype)
     zeros = _zeros.get(key)
     if zeros is None:
@@ -172,14 +172,18 @@ bitwise_xor = binary("bitwise_xor", None, None, samples=_bits, doc="x ^ y · non
 bitwise_invert = unary("bitwise_invert", None, forward=np.invert, samples=_bit, doc="~x · none")
 # fmt: on
 
+_INF = np.inf
 _LN2 = 0.6931471805599453  # the double nearest to log(2)
 _LN10 = 2.302585092994046  # the double nearest to log(10)
 
 
 def _sigmoid(xp: Any, x: Any) -> Any:
-    """1 / (1 + exp(-x)), without overflow and with small values to full relative accuracy."""
-    decay = xp.exp(-xp.abs(x))
-    return xp.where(x >= 0, 1.0 / (decay + 1.0), decay / (decay + 1.0))
+    """e^min(x, 0) / (1 + e^-|x|), without overflow and with small values to full relative accuracy.
+
+    NumPy takes less time for two exponentials than for choosing between two quotients.
+    """
+    below = xp.minimum(x, xp.zeros_like(x)) if x.size < 1 << 14 or xp is not np else np.clip(x, -_INF, _zero(x))
+    return xp.exp(below) / (xp.exp(-xp.abs(x)) + 1.0)
 
 
 def _softplus(xp: Any, x: Any) -> Any:
