@@ -101,14 +101,14 @@ def _log_softmax_numpy(x: Any, axis: int) -> Any:
 
 
 def _softmax_rule(ct: Any, out: Any, axis: int) -> Any:
-    if not is_numpy(ct) or axis != len(out.shape) - 1:
+    if not (is_numpy(ct) and is_numpy(out)) or axis != len(out.shape) - 1:
         return out * (ct - reduce_sum(ct * out, (axis,), True))
     g = ct - np.vecdot(ct, out)[..., None]
     return np.multiply(g, out, g)
 
 
 def _log_softmax_rule(ct: Any, out: Any, axis: int) -> Any:
-    if not is_numpy(ct) or axis != len(out.shape) - 1:
+    if not (is_numpy(ct) and is_numpy(out)) or axis != len(out.shape) - 1:
         return ct - exp(out) * reduce_sum(ct, (axis,), True)
     share = np.exp(out)
     share *= np.vecdot(ct, np.ones(ct.shape[-1:], ct.dtype))[..., None]

@@ -26,9 +26,12 @@ def _standard(xp: Any, x: Any, classes: Any, reduction: str) -> Any:
     return total / max(x.shape[0], 1) if reduction == "mean" else total
 
 
+_range: Any = np.arange  # of what dtype, its stub does not know
+
+
 def _places(rows: Any, classes: Any) -> Any:
     """Where the entries named by `classes` stand in the rows laid out flat."""
-    return np.arange(0, rows.size, rows.shape[1]) + classes
+    return _range(0, rows.size, rows.shape[1]) + classes
 
 
 def _surprisal(x: Any, classes: Any, reduction: str) -> Any:
