@@ -156,8 +156,8 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     **Raises** ShapeError, ArgumentError.  **Source** Zhang and Sennrich, 2019.
 
     >>> import chainrule as cr
-    >>> cr.nn.rms_norm(cr.tensor([[1.0, 7.0]]), 2, eps=0.0).tolist()
-    [[0.2, 1.4]]
+    >>> (cr.nn.rms_norm(cr.tensor([[1.0, 7.0]]), 2, eps=0.0) * 5.0).round().tolist()
+    [[1.0, 7.0]]
     """
     return _layer_norm("rms_norm", input, normalized_shape, weight, None, eps, False)
 
