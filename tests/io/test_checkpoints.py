@@ -298,6 +298,26 @@ def test_what_cannot_be_stored(path, value):
     assert cr.io.load_checkpoint(path) == {"epoch": 3}
 
 
+def test_depth(path):
+    """Whatever can be saved can be loaded, from a deeper place too."""
+    for wrap in (lambda inner: [inner], lambda inner: {"a": inner}, lambda inner: (inner,), lambda inner: {(inner,): 1} if isinstance(inner, tuple | int) else 0):  # fmt: skip
+        tree, deepest = 1, None
+        for _ in range(150):
+            tree = wrap(tree)
+            try:
+                cr.io.save_checkpoint(path, tree=tree)
+            except DTypeError as error:
+                assert "more than 100 deep" in str(error)  # noqa: PT017 - the depth is what is looked for
+                break
+            deepest = tree
+        assert deepest is not None
+
+        def load(calls):
+            return cr.io.load_checkpoint(path) if not calls else load(calls - 1)
+
+        assert load(100) == {"tree": deepest}
+
+
 def test_keys_that_cannot_be_stored(path):
     with pytest.raises(DTypeError, match="cannot be stored"):
         cr.io.save_checkpoint(path, thing={b"a": 1})

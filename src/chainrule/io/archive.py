@@ -133,9 +133,9 @@ def checked(operation: str, path: Path, found: Archive, format: str, version: in
     """
     manifest = found.manifest or {}
     if manifest.get("format") != format:
-        kind = manifest.get("format", "arrays, and no manifest of chainrule")
-        remedy = {"chainrule weights": "io.load", "chainrule checkpoint": "io.load_checkpoint"}.get(str(kind), "")
-        raise refusal(operation, path, f"is no file of {format}: it holds {kind}", remedy)
+        kind = str(manifest.get("format", "arrays without a manifest of chainrule"))[:60]
+        remedy = {"chainrule weights": "io.load", "chainrule checkpoint": "io.load_checkpoint"}.get(kind, "")
+        raise refusal(operation, path, f"holds {kind}, no {format}", remedy)
     with parsing(operation, path):
         if manifest["version"] > version:
             fault = (
