@@ -184,6 +184,13 @@ def test_things_that_are_not_of_our_making(path, things):
     refused(path, with_things(**things), "damaged or foreign")
 
 
+def test_only_generators_are_made(path):
+    """Not whatever numpy.random has under the name that a file gives."""
+    for name in ("seed", "RandomState", "Generator", "BitGenerator", "mtrand"):
+        state = {"generator": {"dict": [["bit_generator", name]]}}
+        refused(path, with_things(model={"kind": "Thing", "state": state}), f"a generator {name}")
+
+
 def test_json_nested_without_end(path):
     text = '{"format": "chainrule checkpoint", "version": 1, "things": ' + "[" * 200_000 + "]" * 200_000 + "}"
     refused(path, sealed_zip(zipped(**{"chainrule.json": text})), "damaged or foreign")

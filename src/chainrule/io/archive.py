@@ -192,7 +192,7 @@ def _array(content: bytes) -> Array:
         raise ValueError("an array without a readable header") from None
     if dtype.kind not in KINDS:
         raise ValueError(f"an array of dtype {dtype}")
-    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+    if math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
         raise ValueError(f"an array of dtype {dtype} and shape {shape} in {len(content) - stream.tell()} bytes")
     if not math.prod(shape):
         return np.empty(shape, dtype)
