@@ -228,7 +228,7 @@ def test_numpys_file_of_nothing(tmp_path):
 # ---------------------------------------------------------------- refusals
 OBJECTS = np.array([1, None], dtype=object)
 NO_WEIGHTS = {"list": [1.0], "float": 1.0, "none": None, "text": "ab", "objects": OBJECTS, "strings": np.array(["a"]),
-              "dates": np.array(["2020-01-01"], "M8[D]"), "records": np.zeros(2, [("a", "f4")]), "dict": {"w": np.zeros(1)}}  # fmt: skip
+              "dates": np.array(["2020-01-01"], "M8[D]"), "records": np.zeros(2, [("a", "f4")]), "dict": {"w": np.zeros(1)}, "masked": np.ma.array([1.0])}  # fmt: skip
 
 
 @pytest.mark.parametrize("value", NO_WEIGHTS.values(), ids=NO_WEIGHTS)
