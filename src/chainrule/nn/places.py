@@ -16,6 +16,7 @@ from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import type_of
 from chainrule.errors import ArgumentError, dtype_kind
 from chainrule.tensor import Tensor
+from chainrule.transforms.standing import is_standing
 from chainrule.tree import Tree
 
 OTHER, TENSOR, ARRAY, MODULE, GROUP = range(5)
@@ -78,7 +79,7 @@ def is_computed(tensor: Any) -> bool:
 def belongs(value: Any, kind: int, owner: Owner) -> bool:
     """Whether a tensor or an array is part of its module: what forward computed and left there is not."""
     if kind == TENSOR:
-        return not is_computed(value) or owner.is_filled
+        return not is_computed(value) or owner.is_filled or is_standing(value)
     return dtype_kind(value.dtype) in "biufc"
 
 
@@ -221,7 +222,7 @@ def _instead(value: Any, known: dict[int, Any]) -> Any:
     if id(value) in known:
         return known[id(value)]
     kind = kind_of(value)
-    if kind == TENSOR and is_computed(value):
+    if kind == TENSOR and is_computed(value) and not is_standing(value):
         return None
     if kind != GROUP or not is_worth_a_look(value):
         return value
