@@ -11,6 +11,7 @@
 from chainrule.nn import initialisers as init
 from chainrule.nn.classes import cross_entropy, multi_margin_loss, nll_loss
 from chainrule.nn.containers import Sequential
+from chainrule.nn.embedding import Embedding, embedding
 from chainrule.nn.linear import Linear
 from chainrule.nn.losses import (
     binary_cross_entropy_with_logits,
@@ -22,15 +23,27 @@ from chainrule.nn.losses import (
     smooth_l1_loss,
 )
 from chainrule.nn.module import Loaded, Module, parameter
+from chainrule.nn.plain import Dropout, Flatten, Identity, ReLU, Sigmoid, Softmax, Tanh, dropout
+from chainrule.ops.elementwise import relu
 from chainrule.ops.linear import linear
 
 __all__ = [
+    "Dropout",
+    "Embedding",
+    "Flatten",
+    "Identity",
     "Linear",
     "Loaded",
     "Module",
+    "ReLU",
     "Sequential",
+    "Sigmoid",
+    "Softmax",
+    "Tanh",
     "binary_cross_entropy_with_logits",
     "cross_entropy",
+    "dropout",
+    "embedding",
     "hinge_loss",
     "huber_loss",
     "init",
@@ -41,5 +54,6 @@ __all__ = [
     "multi_margin_loss",
     "nll_loss",
     "parameter",
+    "relu",
     "smooth_l1_loss",
 ]
