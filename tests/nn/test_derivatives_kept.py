@@ -107,7 +107,7 @@ def test_all_is_put_back_after_an_error(transform):
 
 
 def test_a_frozen_module_has_no_gradient():
-    with pytest.raises(DTypeError, match=r"no parameter wants a gradient · argument 0 = .*Cubic.* try model\.requires"):
+    with pytest.raises(DTypeError, match=r"no parameter of argument 0 wants a gradient, a Cubic · try model\.requires"):
         cr.grad(lambda m: m(1.0))(Cubic().requires_grad_(False))
     assert repr(cr.grad(lambda m: cr.ones(()))(nn.Sequential())) == "Sequential"
 

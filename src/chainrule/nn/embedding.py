@@ -35,7 +35,9 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
     """
     input, weight = as_operand(input), as_operand(weight)
     if dtype_kind(input.dtype) not in "iu" and 0 not in input.shape:
-        raise DTypeError(explain("embedding", "indices are integers", input=input, weight=weight))
+        raise DTypeError(
+            explain("embedding", "indices are integers", input=input, weight=weight, remedy="input.astype(int)")
+        )
     if len(weight.shape) != 2:
         raise ShapeError(explain("embedding", "the table has two axes, (entries, features)", weight=weight))
     _check(input, weight)

@@ -268,7 +268,7 @@ def _misfit(value: Any, own: Any) -> type | None:
 
 def _refuse(name: str, missing: list[str], unexpected: list[str], faults: list[tuple[type, str]]) -> None:
     """**Raises** one error that says everything that is wrong."""
-    kinds = [("missing", missing), ("unexpected", unexpected), ("of another type", [words for _, words in faults])]
+    kinds = [("missing", missing), ("unexpected", unexpected), ("different", [words for _, words in faults])]
     told = [f"{kind}: {_several(names)}" for kind, names in kinds if names]
     if told:
         remedy = "" if faults else "strict=False" if not missing else "the file of this model, or strict=False"

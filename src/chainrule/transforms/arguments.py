@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chainrule import modes, tree
-from chainrule.backends.registry import is_foreign, is_number, is_numpy, namespace_of
+from chainrule.backends.registry import is_foreign, is_number, is_numpy, namespace_of, type_of
 from chainrule.core.calls import is_tensor, raw, wrap
 from chainrule.core.graph import Node, next_number, own_copy, reach
 from chainrule.core.primitive import primitive
@@ -117,10 +117,10 @@ def _opened(outer: list[Any], form: tree.Structure) -> tuple[list[Any], tree.Str
 def _constant(operation: str, name: str, given: Any, is_plain: bool) -> DTypeError:
     """The error for an argument without a variable."""
     fault, remedy = "only floating numbers have derivatives", "2.0 for 2, or `argnums` for another argument"
-    if not is_plain:
-        fault, remedy = "no parameter wants a gradient", "model.requires_grad_()"
-        given = type(given).__name__
-    return DTypeError(explain(operation, fault, **{name: given}, remedy=remedy))
+    if is_plain:
+        return DTypeError(explain(operation, fault, **{name: given}, remedy=remedy))
+    fault = f"no parameter of {name.rstrip(' =')} wants a gradient, a {type_of(given).__name__}"
+    return DTypeError(explain(operation, fault, remedy="model.requires_grad_()"))
 
 
 def is_floating(operation: str, name: str, leaf: Any) -> bool:
