@@ -26,7 +26,7 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, generator: np.random.
 
     >>> import chainrule as cr
     >>> cr.nn.dropout(cr.ones(6), 0.5, generator=cr.random.generator(0)).tolist()
-    [2.0, 2.0, 2.0, 2.0, 0.0, 0.0]
+    [0.0, 2.0, 2.0, 2.0, 0.0, 0.0]
     """
     _check_probability("dropout", p)
     x = as_operand(x)
