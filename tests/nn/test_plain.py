@@ -14,6 +14,9 @@ from tests.nn.twins import Twin
 
 test_twins = twins.tests(
     Twin("ReLU", lambda **_: nn.ReLU(), lambda t: t.nn.ReLU(), [(4, 5)]),
+    Twin("GELU", lambda **_: nn.GELU(), lambda t: t.nn.GELU(), [(4, 5)]),
+    Twin("GELU tanh", lambda **_: nn.GELU("tanh"), lambda t: t.nn.GELU("tanh"), [(4, 5)]),
+    Twin("SiLU", lambda **_: nn.SiLU(), lambda t: t.nn.SiLU(), [(4, 5)]),
     Twin("Tanh", lambda **_: nn.Tanh(), lambda t: t.nn.Tanh(), [(4, 5)]),
     Twin("Sigmoid", lambda **_: nn.Sigmoid(), lambda t: t.nn.Sigmoid(), [(4, 5)]),
     Twin("Softmax", lambda **_: nn.Softmax(dim=1), lambda t: t.nn.Softmax(dim=1), [(4, 5, 2)]),
@@ -108,6 +111,11 @@ def test_flatten_of_what_has_no_such_axes():
         nn.Flatten()(np.ones(3))
     with pytest.raises(ShapeError, match="start_dim 2 comes after end_dim 0"):
         nn.Flatten(2, 0)(np.ones((2, 3, 4)))
+
+
+def test_gelu_of_an_unknown_kind():
+    with pytest.raises(ArgumentError, match="no approximation"):
+        nn.GELU("erf")
 
 
 def test_words():

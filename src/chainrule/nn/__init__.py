@@ -9,9 +9,11 @@
 """
 
 from chainrule.nn import initialisers as init
+from chainrule.nn.attention import KeyValueCache, MultiheadAttention, scaled_dot_product_attention
 from chainrule.nn.classes import cross_entropy, multi_margin_loss, nll_loss
 from chainrule.nn.containers import Sequential
 from chainrule.nn.embedding import Embedding, embedding
+from chainrule.nn.layer_norm import LayerNorm, RMSNorm
 from chainrule.nn.linear import Linear
 from chainrule.nn.losses import (
     binary_cross_entropy_with_logits,
@@ -23,37 +25,53 @@ from chainrule.nn.losses import (
     smooth_l1_loss,
 )
 from chainrule.nn.module import Loaded, Module, parameter
-from chainrule.nn.plain import Dropout, Flatten, Identity, ReLU, Sigmoid, Softmax, Tanh, dropout
+from chainrule.nn.plain import GELU, Dropout, Flatten, Identity, ReLU, Sigmoid, SiLU, Softmax, Tanh, dropout
+from chainrule.nn.transformer import TransformerBlock
 from chainrule.ops.elementwise import relu
+from chainrule.ops.erf import erf, gelu, silu
+from chainrule.ops.layer_norm import layer_norm, rms_norm
 from chainrule.ops.linear import linear
 
 __all__ = [
+    "GELU",
     "Dropout",
     "Embedding",
     "Flatten",
     "Identity",
+    "KeyValueCache",
+    "LayerNorm",
     "Linear",
     "Loaded",
     "Module",
+    "MultiheadAttention",
+    "RMSNorm",
     "ReLU",
     "Sequential",
+    "SiLU",
     "Sigmoid",
     "Softmax",
     "Tanh",
+    "TransformerBlock",
     "binary_cross_entropy_with_logits",
     "cross_entropy",
     "dropout",
     "embedding",
+    "erf",
+    "gelu",
     "hinge_loss",
     "huber_loss",
     "init",
     "kl_div",
     "l1_loss",
+    "layer_norm",
     "linear",
     "mse_loss",
     "multi_margin_loss",
     "nll_loss",
     "parameter",
     "relu",
+    "rms_norm",
+    "scaled_dot_product_attention",
+    "silu",
     "smooth_l1_loss",
 ]

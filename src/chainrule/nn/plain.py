@@ -13,6 +13,7 @@ from chainrule.errors import ArgumentError, ShapeError, dtype_kind, explain
 from chainrule.nn.module import Module
 from chainrule.ops.arguments import as_operand, one_axis
 from chainrule.ops.elementwise import multiply, relu, sigmoid, tanh, where
+from chainrule.ops.erf import gelu, silu
 from chainrule.ops.normalised import softmax
 from chainrule.ops.views import reshape
 from chainrule.random import draw
@@ -78,6 +79,29 @@ class ReLU(Module):
     def forward(self, x: Any) -> Any:
         """max(x, 0)."""
         return relu(x)
+
+
+class GELU(Module):
+    """x Φ(x); `approximate` "tanh" takes a quicker formula.
+
+    **Raises** ArgumentError for another `approximate`.
+    """
+
+    def __init__(self, approximate: str = "none") -> None:
+        gelu(0.0, approximate)  # which says what it takes
+        self.approximate = approximate
+
+    def forward(self, x: Any) -> Any:
+        """x Φ(x)."""
+        return gelu(x, self.approximate)
+
+
+class SiLU(Module):
+    """x / (1 + exp(-x))."""
+
+    def forward(self, x: Any) -> Any:
+        """x / (1 + exp(-x))."""
+        return silu(x)
 
 
 class Tanh(Module):
