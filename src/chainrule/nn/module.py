@@ -12,9 +12,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from chainrule import modes, tree
-from chainrule.backends.registry import is_foreign, is_number, is_numpy, namespace_of
+from chainrule.backends.registry import is_foreign, is_number, is_numpy
 from chainrule.core.calls import raw
-from chainrule.core.graph import before_write, own_copy
+from chainrule.core.graph import own_copy
 from chainrule.errors import ArgumentError, DTypeError, ShapeError, describe, dtype_kind, explain
 from chainrule.nn import places
 from chainrule.nn.places import ARRAY, GROUP, MODULE, TENSOR
@@ -152,7 +152,7 @@ class Module(places.Owner):
         if strict or faults:
             _refuse(type(self).__name__, missing if strict else [], unexpected if strict else [], faults)
         for name, value in values.items():
-            _write(found[name], value)
+            places.write(found[name], value)
         return Loaded(missing, unexpected)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -279,11 +279,3 @@ def _refuse(name: str, missing: list[str], unexpected: list[str], faults: list[t
 def _several(names: list[str], most: int = 8) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return "; ".join(names[:most]) + more
-
-
-def _write(place: Any, value: Any) -> None:
-    """Into a parameter's or buffer's own memory."""
-    if isinstance(place, Tensor):
-        before_write(place)
-    own = raw(place)
-    own[...] = namespace_of(own).asarray(value) if is_foreign(own) else value

@@ -13,7 +13,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from chainrule.backends.abstract import Abstract
-from chainrule.backends.registry import type_of
+from chainrule.backends.registry import is_foreign, is_numpy, namespace_of, type_of
+from chainrule.core.calls import raw
+from chainrule.core.graph import before_write
 from chainrule.errors import ArgumentError, dtype_kind
 from chainrule.tensor import Tensor
 from chainrule.transforms.standing import is_standing
@@ -76,7 +78,7 @@ def belongs(value: Any, kind: int, owner: Owner) -> bool:
     if kind == TENSOR:
         node = value.node
         return node is None or node[1] is None or owner.is_filled or is_standing(value)
-    return dtype_kind(value.dtype) in "biufc"
+    return dtype_kind(value.dtype) in "biufc" and (is_numpy(value) or isinstance(value, Abstract) or is_foreign(value))
 
 
 def entries(node: Any) -> Iterable[tuple[Any, Any]]:
@@ -182,6 +184,14 @@ def named(root: Owner) -> dict[str, Any]:
         if kind != MODULE and found.setdefault(name, value) is not value:
             raise ArgumentError(f"{type(root).__name__}: two entries are named {name!r} · try other keys")
     return found
+
+
+def write(place: Any, values: Any) -> None:
+    """Into the own memory of a tensor or an array."""
+    if kind_of(place) == TENSOR:
+        before_write(place)
+    own = raw(place)
+    own[...] = namespace_of(own).asarray(values, dtype=own.dtype) if is_foreign(own) else values
 
 
 # ------------------------------------------------------------------------------------------------- modules as trees
