@@ -10,6 +10,8 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn
+from chainrule.backends.abstract import Abstract
+from chainrule.core.equations import tracing
 from chainrule.errors import ArgumentError, DTypeError, GraphError, LostGraphError
 from tests.nn.models import Cubic, Power, same, state_of
 
@@ -186,3 +188,20 @@ def test_nothing_stays_behind():
     finally:
         gc.enable()
     assert len(seen) == 4
+
+
+# ------------------------------------------------------------------------------------------------------ abstract arrays
+def test_modules_are_traced():
+    f64 = np.dtype(float)
+    model = nn.Sequential(nn.Embedding(4, 2, padding_idx=0), nn.Linear(2, 3), cr.tanh, nn.Dropout(1.0))
+    kept = [(p, p.data) for p in model.parameters()]
+    with tracing():
+        for p, data in kept:
+            p.data = Abstract(data.shape, f64)
+        boxes = [p.data for p, _ in kept]
+        g = cr.grad(lambda m: m(Abstract((5,), np.dtype(int))).sum())(model)
+        assert [type(slope.data) for slope in g.parameters()] == [Abstract] * 3
+        assert [slope.shape for slope in g.parameters()] == [data.shape for _, data in kept]
+        assert all(p.data is box and p.is_leaf for (p, _), box in zip(kept, boxes, strict=True))
+        model(Abstract((5,), np.dtype(int))).sum().backward()
+        assert [p.grad.shape for p, _ in kept] == [data.shape for _, data in kept]
