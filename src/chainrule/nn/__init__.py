@@ -22,6 +22,7 @@ from chainrule.nn.criteria import (
     NLLLoss,
     SmoothL1Loss,
 )
+from chainrule.nn.embedding import Embedding, embedding
 from chainrule.nn.layer_norm import LayerNorm, RMSNorm
 from chainrule.nn.linear import Linear
 from chainrule.nn.losses import (
@@ -37,19 +38,26 @@ from chainrule.nn.losses import (
     smooth_l1_loss,
 )
 from chainrule.nn.module import Loaded, Module, parameter
+from chainrule.nn.plain import GELU, Dropout, Flatten, Identity, ReLU, Sigmoid, SiLU, Softmax, Tanh, dropout
 from chainrule.nn.recurrent import GRU, LSTM, GRUCell, LSTMCell
 from chainrule.nn.transformer import TransformerBlock
+from chainrule.ops.elementwise import relu
 from chainrule.ops.erf import erf, gelu, silu
 from chainrule.ops.layer_norm import layer_norm, rms_norm
 from chainrule.ops.linear import linear
 
 __all__ = [
+    "GELU",
     "GRU",
     "LSTM",
     "BCEWithLogitsLoss",
     "CrossEntropyLoss",
+    "Dropout",
+    "Embedding",
+    "Flatten",
     "GRUCell",
     "HuberLoss",
+    "Identity",
     "KLDivLoss",
     "KeyValueCache",
     "L1Loss",
@@ -63,11 +71,18 @@ __all__ = [
     "MultiheadAttention",
     "NLLLoss",
     "RMSNorm",
+    "ReLU",
     "Sequential",
+    "SiLU",
+    "Sigmoid",
     "SmoothL1Loss",
+    "Softmax",
+    "Tanh",
     "TransformerBlock",
     "binary_cross_entropy_with_logits",
     "cross_entropy",
+    "dropout",
+    "embedding",
     "erf",
     "gelu",
     "hinge_loss",
@@ -81,6 +96,7 @@ __all__ = [
     "multi_margin_loss",
     "nll_loss",
     "parameter",
+    "relu",
     "rms_norm",
     "scaled_dot_product_attention",
     "silu",
