@@ -4,6 +4,8 @@
 from chainrule.optim import lr_scheduler
 from chainrule.optim.adam import Adam, AdamW
 from chainrule.optim.adaptive import Adagrad, RMSprop
+from chainrule.optim.averaging import AveragedWeights, ExponentialMovingAverage
+from chainrule.optim.clipping import clip_grad_norm_, clip_grad_value_
 from chainrule.optim.cycles import CosineAnnealingLR, CosineAnnealingWarmRestarts, OneCycleLR
 from chainrule.optim.lbfgs import LBFGS
 from chainrule.optim.lion import Lion
@@ -24,9 +26,9 @@ from chainrule.optim.sequences import ChainedScheduler, SequentialLR
 from chainrule.optim.sgd import SGD
 
 __all__ = [
-    "LBFGS", "SGD", "Adagrad", "Adam", "AdamW", "ChainedScheduler", "ConstantLR", "CosineAnnealingLR",
-    "CosineAnnealingWarmRestarts", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "Lion", "MultiStepLR",
-    "MultiplicativeLR", "Muon", "OneCycleLR", "Optimizer", "PolynomialLR", "RMSprop", "SequentialLR", "StepLR",
-    "lr_scheduler",
+    "LBFGS", "SGD", "Adagrad", "Adam", "AdamW", "AveragedWeights", "ChainedScheduler", "ConstantLR",
+    "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR", "ExponentialMovingAverage", "LRScheduler",
+    "LambdaLR", "LinearLR", "Lion", "MultiStepLR", "MultiplicativeLR", "Muon", "OneCycleLR", "Optimizer",
+    "PolynomialLR", "RMSprop", "SequentialLR", "StepLR", "clip_grad_norm_", "clip_grad_value_", "lr_scheduler",
 ]
 # fmt: on
