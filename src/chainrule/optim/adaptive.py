@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import Any
 
-from chainrule.optim.arithmetic import Arithmetic, gradient, is_off, number
-from chainrule.optim.limits import FLAG, FRACTION, NOT_NEGATIVE, Limit
+from chainrule.optim.arithmetic import gradient, is_off, number
+from chainrule.optim.limits import FLAG, FRACTION, NOT_NEGATIVE, options
 from chainrule.optim.optimizer import Optimizer
 from chainrule.optim.states import Group
-from chainrule.optim.units import Factors
+from chainrule.optim.units import Arrays, Factors
 from chainrule.types import Array
 
 
@@ -32,38 +32,15 @@ class RMSprop(Optimizer):
     3.0
     """
 
-    limits: ClassVar[Mapping[str, Limit]] = {
-        "lr": NOT_NEGATIVE,
-        "alpha": FRACTION,
-        "eps": NOT_NEGATIVE,
-        "weight_decay": NOT_NEGATIVE,
-        "momentum": NOT_NEGATIVE,
-        "centered": FLAG,
-        "maximize": FLAG,
-    }
+    limits = options(
+        lr=NOT_NEGATIVE, alpha=FRACTION, eps=NOT_NEGATIVE, weight_decay=NOT_NEGATIVE, momentum=NOT_NEGATIVE,
+        centered=FLAG, maximize=FLAG,
+    )  # fmt: skip
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-2,
-        alpha: float = 0.99,
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        momentum: float = 0.0,
-        centered: bool = False,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(
-            params,
-            lr=lr,
-            alpha=alpha,
-            eps=eps,
-            weight_decay=weight_decay,
-            momentum=momentum,
-            centered=centered,
-            maximize=maximize,
-        )
+    def __init__(self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
+                 weight_decay: float = 0.0, momentum: float = 0.0, centered: bool = False, *,
+                 maximize: bool = False) -> None:  # fmt: skip
+        super().__init__(params, locals())
 
     def _state_names(self, group: Group) -> dict[str, float]:
         wanted = {"momentum_buffer": not is_off(group["momentum"]), "grad_avg": group["centered"]}
@@ -74,9 +51,7 @@ class RMSprop(Optimizer):
         numbers = [number(group[name]) for name in ("lr", "alpha", "eps", "weight_decay")]
         return *numbers, momentum, group["centered"], group["maximize"]
 
-    def _change(
-        self, x: Arithmetic, h: Factors, g: Array, p: Array, s: Mapping[str, Array], out: Any, spare: Any
-    ) -> Array:
+    def _change(self, x: Any, h: Factors, g: Array, p: Array, s: Arrays, out: Any, spare: Any) -> Array:
         lr, alpha, eps, decay, momentum, centered, maximize = h
         v = s["square_avg"]
         g = gradient(x, g, p, decay, maximize, spare)
@@ -114,35 +89,15 @@ class Adagrad(Optimizer):
     3.5
     """
 
-    limits: ClassVar[Mapping[str, Limit]] = {
-        "lr": NOT_NEGATIVE,
-        "lr_decay": NOT_NEGATIVE,
-        "weight_decay": NOT_NEGATIVE,
-        "initial_accumulator_value": NOT_NEGATIVE,
-        "eps": NOT_NEGATIVE,
-        "maximize": FLAG,
-    }
+    limits = options(
+        lr=NOT_NEGATIVE, lr_decay=NOT_NEGATIVE, weight_decay=NOT_NEGATIVE, initial_accumulator_value=NOT_NEGATIVE,
+        eps=NOT_NEGATIVE, maximize=FLAG,
+    )  # fmt: skip
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-2,
-        lr_decay: float = 0.0,
-        weight_decay: float = 0.0,
-        initial_accumulator_value: float = 0.0,
-        eps: float = 1e-10,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(
-            params,
-            lr=lr,
-            lr_decay=lr_decay,
-            weight_decay=weight_decay,
-            initial_accumulator_value=initial_accumulator_value,
-            eps=eps,
-            maximize=maximize,
-        )
+    def __init__(self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0.0,
+                 weight_decay: float = 0.0, initial_accumulator_value: float = 0.0, eps: float = 1e-10, *,
+                 maximize: bool = False) -> None:  # fmt: skip
+        super().__init__(params, locals())
 
     def _state_names(self, group: Group) -> dict[str, float]:
         return {"step": 0.0, "sum": group["initial_accumulator_value"]}
@@ -151,9 +106,7 @@ class Adagrad(Optimizer):
         size = number(group["lr"]) / (1.0 + (t - 1.0) * number(group["lr_decay"]))
         return size, number(group["weight_decay"]), number(group["eps"]), group["maximize"]
 
-    def _change(
-        self, x: Arithmetic, h: Factors, g: Array, p: Array, s: Mapping[str, Array], out: Any, spare: Any
-    ) -> Array:
+    def _change(self, x: Any, h: Factors, g: Array, p: Array, s: Arrays, out: Any, spare: Any) -> Array:
         size, decay, eps, maximize = h
         g = gradient(x, g, p, decay, maximize, spare)
         total = x.add(s["sum"], x.multiply(g, g, out), s["sum"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from chainrule.core.calls import raw
 from chainrule.core.graph import before_write
 from chainrule.errors import ArgumentError, BackendError, DTypeError, ShapeError, explain
 from chainrule.optim.arithmetic import number
-from chainrule.optim.limits import COUNT, NOT_NEGATIVE, Limit, is_a
+from chainrule.optim.limits import COUNT, NOT_NEGATIVE, Limit, is_a, options
 from chainrule.optim.optimizer import Optimizer
 from chainrule.optim.states import Group
 from chainrule.optim.wolfe import Point, Search
@@ -88,44 +88,22 @@ class LBFGS(Optimizer):
     ...     return loss
     >>> for _ in range(3):
     ...     loss = opt.step(closure)
-    >>> w.data.round(6)
+    >>> w.data.round(4)
     array([1., 1.])
     """
 
-    limits: ClassVar[Mapping[str, Limit]] = {
-        "lr": NOT_NEGATIVE,
-        "max_iter": COUNT,
-        "max_eval": COUNT,
-        "tolerance_grad": NOT_NEGATIVE,
-        "tolerance_change": NOT_NEGATIVE,
-        "history_size": COUNT,
-        "line_search_fn": Limit("'strong_wolfe' or None", (None, "strong_wolfe").__contains__),
-    }
-
+    limits = options(
+        lr=NOT_NEGATIVE, max_iter=COUNT, max_eval=COUNT, history_size=COUNT, tolerance_grad=NOT_NEGATIVE,
+        tolerance_change=NOT_NEGATIVE, line_search_fn=Limit("'strong_wolfe' or None", (None, "strong_wolfe").__contains__),
+    )  # fmt: skip
     _elementwise = False
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1.0,
-        max_iter: int = 20,
-        max_eval: int | None = None,
-        tolerance_grad: float = 1e-7,
-        tolerance_change: float = 1e-9,
-        history_size: int = 100,
-        line_search_fn: str | None = None,
-    ) -> None:
+    def __init__(self, params: Iterable[Any], lr: float = 1.0, max_iter: int = 20, max_eval: int | None = None,
+                 tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
+                 line_search_fn: str | None = None) -> None:  # fmt: skip
         self._memory = Memory()
-        super().__init__(
-            params,
-            lr=lr,
-            max_iter=max_iter,
-            max_eval=max_iter * 5 // 4 if max_eval is None else max_eval,
-            tolerance_grad=tolerance_grad,
-            tolerance_change=tolerance_change,
-            history_size=history_size,
-            line_search_fn=line_search_fn,
-        )
+        max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
+        super().__init__(params, locals())
 
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
         if self.param_groups:
@@ -175,12 +153,12 @@ class LBFGS(Optimizer):
             if slope > -tolerance:
                 return
             here = point._replace(t=0.0, slope=slope)
-            point = self._along(memory, here, closure, bool(group["line_search_fn"]), last)
+            point = self._along(memory, here, closure, budget, last)
             moved = _largest(memory.direction) * memory.t
             if memory.evaluations >= budget or moved <= tolerance or abs(point.loss - here.loss) < tolerance:
                 return
 
-    def _along(self, memory: Memory, here: Point, closure: Callable[[], Any], searches: bool, last: bool) -> Point:
+    def _along(self, memory: Memory, here: Point, closure: Callable[[], Any], budget: int, last: bool) -> Point:
         """The next point along the direction; without a search, that of the last iteration is not evaluated."""
         values, direction = self._values(), memory.direction
 
@@ -190,9 +168,8 @@ class LBFGS(Optimizer):
             loss, gradient = _number(closure()), self._gradient()
             return Point(t, loss, gradient, float(gradient.dot(direction)))
 
-        if searches:
-            tolerance = number(self.param_groups[0]["tolerance_change"])
-            point = Search(evaluate, here, _largest(direction), tolerance).run(memory.t)
+        if self.param_groups[0]["line_search_fn"]:
+            point = Search(evaluate, here, _largest(direction), budget - memory.evaluations).run(memory.t)
             memory.t = point.t
             self._place(values + point.t * direction)
             return point
@@ -249,8 +226,9 @@ class LBFGS(Optimizer):
 
     def _restore(self, memory: Memory, saved: Mapping[str, Any]) -> None:
         like = self._values()
-        vectors = [np.array(saved[name], like.dtype) for name in ("d", "prev_flat_grad")]
-        steps, changes = [[np.array(row, like.dtype) for row in saved[name]] for name in ("old_stps", "old_dirs")]
+        vectors = [np.array(np.asarray(saved[name]), like.dtype) for name in ("d", "prev_flat_grad")]
+        rows = [[np.asarray(row) for row in saved[name]] for name in ("old_stps", "old_dirs")]
+        steps, changes = [[np.array(row, like.dtype) for row in many] for many in rows]
         if len(steps) != len(changes) or any(v.shape != like.shape for v in (*vectors, *steps, *changes)):
             fault = "the saved memory does not fit the parameters"
             raise ShapeError(explain("LBFGS", fault, parameters=like, saved=vectors[0]))

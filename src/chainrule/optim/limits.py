@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -14,6 +14,11 @@ class Limit(NamedTuple):
 
     text: str
     holds: Callable[[Any], bool]
+
+
+def options(**limits: Limit) -> Mapping[str, Limit]:
+    """The options of an optimiser, each with its limit."""
+    return limits
 
 
 def is_a(value: Any, *kinds: type) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import Any
 
-from chainrule.optim.arithmetic import Arithmetic, is_off, number
-from chainrule.optim.limits import BETAS, FLAG, NOT_NEGATIVE, Limit
+from chainrule.optim.arithmetic import is_off, number
+from chainrule.optim.limits import BETAS, FLAG, NOT_NEGATIVE, options
 from chainrule.optim.optimizer import Optimizer
 from chainrule.optim.states import Group
-from chainrule.optim.units import Factors
+from chainrule.optim.units import Arrays, Factors
 from chainrule.types import Array
 
 
@@ -31,23 +31,11 @@ class Lion(Optimizer):
     [3.5, -2.5, 0.0]
     """
 
-    limits: ClassVar[Mapping[str, Limit]] = {
-        "lr": NOT_NEGATIVE,
-        "betas": BETAS,
-        "weight_decay": NOT_NEGATIVE,
-        "maximize": FLAG,
-    }
+    limits = options(lr=NOT_NEGATIVE, betas=BETAS, weight_decay=NOT_NEGATIVE, maximize=FLAG)
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-4,
-        betas: tuple[float, float] = (0.9, 0.99),
-        weight_decay: float = 0.0,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(params, lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize)
+    def __init__(self, params: Iterable[Any], lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99),
+                 weight_decay: float = 0.0, *, maximize: bool = False) -> None:  # fmt: skip
+        super().__init__(params, locals())
 
     def _state_names(self, group: Group) -> dict[str, float]:
         return {"exp_avg": 0.0}
@@ -58,9 +46,7 @@ class Lion(Optimizer):
         sign = -1.0 if group["maximize"] else 1.0
         return lr, beta1, beta2, sign * (1.0 - beta1), sign * (1.0 - beta2), None if is_off(decay) else lr * decay
 
-    def _change(
-        self, x: Arithmetic, h: Factors, g: Array, p: Array, s: Mapping[str, Array], out: Any, spare: Any
-    ) -> Array:
+    def _change(self, x: Any, h: Factors, g: Array, p: Array, s: Arrays, out: Any, spare: Any) -> Array:
         lr, beta1, beta2, new1, new2, shrink = h
         m = s["exp_avg"]
         out = x.multiply(m, beta1, out)

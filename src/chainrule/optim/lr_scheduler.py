@@ -1,5 +1,6 @@
 """The schedules under PyTorch's module name."""
 
+# fmt: off
 from chainrule.optim.cycles import CosineAnnealingLR, CosineAnnealingWarmRestarts, OneCycleLR
 from chainrule.optim.schedules import (
     ConstantLR,
@@ -15,18 +16,8 @@ from chainrule.optim.schedules import (
 from chainrule.optim.sequences import ChainedScheduler, SequentialLR
 
 __all__ = [
-    "ChainedScheduler",
-    "ConstantLR",
-    "CosineAnnealingLR",
-    "CosineAnnealingWarmRestarts",
-    "ExponentialLR",
-    "LRScheduler",
-    "LambdaLR",
-    "LinearLR",
-    "MultiStepLR",
-    "MultiplicativeLR",
-    "OneCycleLR",
-    "PolynomialLR",
-    "SequentialLR",
-    "StepLR",
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR",
+    "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
+    "SequentialLR", "StepLR",
 ]
+# fmt: on

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import Any
 
 from chainrule.errors import ShapeError, explain
 from chainrule.ops import elementwise, linalg, reductions, views
-from chainrule.optim.arithmetic import Arithmetic, is_off, number
-from chainrule.optim.limits import COUNT, FLAG, FRACTION, NOT_NEGATIVE, Limit, is_a, is_number
+from chainrule.optim.arithmetic import is_off, number
+from chainrule.optim.limits import COUNT, FLAG, FRACTION, NOT_NEGATIVE, Limit, is_a, is_number, options
 from chainrule.optim.optimizer import Optimizer
 from chainrule.optim.states import Group
-from chainrule.optim.units import Factors
+from chainrule.optim.units import Arrays, Factors
 from chainrule.types import Array
 
 
@@ -39,47 +39,22 @@ class Muon(Optimizer):
     >>> (w * w).sum().backward()
     >>> opt.step()
     >>> w.data.round(1)
-    array([[2.7, 0. ],
-           [0. , 3.5]])
+    array([[2.6, 0. ],
+           [0. , 3.4]])
     """
 
-    limits: ClassVar[Mapping[str, Limit]] = {
-        "lr": NOT_NEGATIVE,
-        "weight_decay": NOT_NEGATIVE,
-        "momentum": FRACTION,
-        "nesterov": FLAG,
-        "ns_coefficients": Limit("three finite numbers", _coefficients),
-        "eps": NOT_NEGATIVE,
-        "ns_steps": COUNT,
-        "adjust_lr_fn": Limit(
-            "'original', 'match_rms_adamw' or None", (None, "original", "match_rms_adamw").__contains__
-        ),
-    }
+    limits = options(
+        lr=NOT_NEGATIVE, weight_decay=NOT_NEGATIVE, momentum=FRACTION, nesterov=FLAG, eps=NOT_NEGATIVE, ns_steps=COUNT,
+        ns_coefficients=Limit("three finite numbers", _coefficients),
+        adjust_lr_fn=Limit("'original', 'match_rms_adamw' or None", (None, "original", "match_rms_adamw").__contains__),
+    )  # fmt: skip
     _elementwise = False
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        weight_decay: float = 0.1,
-        momentum: float = 0.95,
-        nesterov: bool = True,
-        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
-        eps: float = 1e-7,
-        ns_steps: int = 5,
-        adjust_lr_fn: str | None = None,
-    ) -> None:
-        super().__init__(
-            params,
-            lr=lr,
-            weight_decay=weight_decay,
-            momentum=momentum,
-            nesterov=nesterov,
-            ns_coefficients=ns_coefficients,
-            eps=eps,
-            ns_steps=ns_steps,
-            adjust_lr_fn=adjust_lr_fn,
-        )
+    def __init__(self, params: Iterable[Any], lr: float = 1e-3, weight_decay: float = 0.1,
+                 momentum: float = 0.95, nesterov: bool = True,
+                 ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315), eps: float = 1e-7,
+                 ns_steps: int = 5, adjust_lr_fn: str | None = None) -> None:  # fmt: skip
+        super().__init__(params, locals())
 
     def _trainable(self, name: str, p: Any) -> None:
         super()._trainable(name, p)
@@ -97,9 +72,7 @@ class Muon(Optimizer):
         flags = group["nesterov"], group["adjust_lr_fn"] == "match_rms_adamw"
         return lr, shrink, momentum, *flags, eps, group["ns_steps"], *map(number, group["ns_coefficients"])
 
-    def _change(
-        self, x: Arithmetic, h: Factors, g: Array, p: Array, s: Mapping[str, Array], out: Any, spare: Any
-    ) -> Array:
+    def _change(self, x: Any, h: Factors, g: Array, p: Array, s: Arrays, out: Any, spare: Any) -> Array:
         lr, shrink, momentum, nesterov, as_adam, eps, steps, *coefficients = h
         buffer = x.multiply(s["momentum_buffer"], momentum, s["momentum_buffer"])
         fresh = x.multiply(g, 1.0 - momentum, spare)

@@ -17,7 +17,7 @@ from chainrule.errors import ArgumentError, DTypeError, GraphError, dtype_kind, 
 from chainrule.optim.arithmetic import Arithmetic, in_dtype
 from chainrule.optim.limits import is_a
 from chainrule.optim.states import Group, States
-from chainrule.optim.units import Factors, Member, Scratch, Unit, partition
+from chainrule.optim.units import Arrays, Factors, Member, Scratch, Unit, partition
 from chainrule.types import Array
 
 
@@ -31,8 +31,9 @@ class Optimizer(States):
     _elementwise: ClassVar[bool] = True
     """Whether the formula looks at one entry at a time, so that parameters may be put together or cut up."""
 
-    def __init__(self, params: Iterable[Any], **defaults: Any) -> None:
-        self.defaults = self._checked(defaults)
+    def __init__(self, params: Iterable[Any], given: Mapping[str, Any]) -> None:
+        """`given`: the options by name, among whatever else (the constructor's `locals()`)."""
+        self.defaults = self._checked({name: given[name] for name in self.limits})
         self.param_groups: list[Group] = []
         self._units: list[list[Unit]] = []
         self._members: list[tuple[Any, ...]] = []
@@ -48,9 +49,7 @@ class Optimizer(States):
         """The factors of the formula, for a group at its step number `t`, which in a trace is abstract."""
         raise NotImplementedError
 
-    def _change(
-        self, x: Arithmetic, h: Factors, g: Array, p: Array, s: Mapping[str, Array], out: Any, spare: Any
-    ) -> Array:
+    def _change(self, x: Any, h: Factors, g: Array, p: Array, s: Arrays, out: Any, spare: Any) -> Array:
         """Advance the states `s` and give what is to be subtracted from `p`, in `out`; `g` is not to be written."""
         raise NotImplementedError
 

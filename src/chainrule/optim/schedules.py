@@ -174,14 +174,8 @@ class LinearLR(LRScheduler):
     1.0
     """
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        start_factor: float = 1 / 3,
-        end_factor: float = 1.0,
-        total_iters: int = 5,
-        last_epoch: int = -1,
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0,
+                 total_iters: int = 5, last_epoch: int = -1) -> None:  # fmt: skip
         self.start_factor = self._option(POSITIVE_UNIT, start_factor=start_factor)
         self.end_factor = self._option(UNIT, end_factor=end_factor)
         self.total_iters = self._option(NATURAL, total_iters=total_iters)

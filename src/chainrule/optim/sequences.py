@@ -25,13 +25,8 @@ class SequentialLR(LRScheduler):
     0.25 0.5 0.75 1.0 0.5 0.25
     """
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        schedulers: Sequence[LRScheduler],
-        milestones: Sequence[int],
-        last_epoch: int = -1,
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int],
+                 last_epoch: int = -1) -> None:  # fmt: skip
         self.schedulers = _of_one_optimizer("SequentialLR", optimizer, schedulers)
         self.milestones = tuple(self._option(COUNT, milestones=m) for m in milestones)
         if len(self.milestones) != len(self.schedulers) - 1 or list(self.milestones) != sorted(set(self.milestones)):

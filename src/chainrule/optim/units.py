@@ -29,7 +29,8 @@ TOGETHER = 1 << 15  # entries of a unit that is shared
 TILE = 1 << 18  # bytes: what a pass leaves of a tile is still in the cache for the next pass; smaller ones cost calls
 
 Factors = tuple[Any, ...]
-Change = Callable[[Arithmetic, Factors, Array, Array, Mapping[str, Array], Any, Any], Array]
+Arrays = Mapping[str, Array]
+Change = Callable[[Arithmetic, Factors, Array, Array, Arrays, Any, Any], Array]
 """`(x, factors, gradient, parameter, states, out, spare) -> what to subtract`, in `out` where that is given."""
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 LESS = 1e-4  # of the fall that the slope at the start promises, at least this fraction
 FLATTER = 0.9  # of the slope at the start, at most this fraction
 TRIALS = 25  # at most, beyond the first
+NARROW = 1e-9  # a stretch along which no entry moves farther is not looked into
 
 
 class Point(NamedTuple):
@@ -26,19 +27,19 @@ class Point(NamedTuple):
 class Search:
     """One search along a line from `start`.
 
-    `evaluate(t)` gives the point at t.  `reach` is the largest entry of the direction: a stretch along which nothing
-    moves by `tolerance` is not looked into.
+    `evaluate(t)` gives the point at t, at most `trials` times beyond the first; `reach` is the largest entry of the
+    direction.
 
     **Source** Nocedal and Wright, Numerical optimization (2006), algorithms 3.5 and 3.6, with the safeguards of
     Schmidt's minFunc (2005), which are PyTorch's too.
     """
 
-    def __init__(self, evaluate: Callable[[float], Point], start: Point, reach: float, tolerance: float) -> None:
+    def __init__(self, evaluate: Callable[[float], Point], start: Point, reach: float, trials: int) -> None:
         self._evaluate = evaluate
         self._start = start
         self._reach = reach
-        self._tolerance = tolerance
-        self._trials = 0
+        self._left = min(trials, TRIALS)
+        self._used = 0
 
     def _falls_too_little(self, point: Point) -> bool:
         return point.loss > self._start.loss + LESS * point.t * self._start.slope
@@ -49,8 +50,8 @@ class Search:
     def run(self, t: float) -> Point:
         """A point that satisfies the strong Wolfe conditions, or the best one found; the first guess is `t`."""
         before, point = self._start, self._evaluate(t)
-        while self._trials < TRIALS:
-            if self._falls_too_little(point) or (self._trials > 1 and point.loss >= before.loss):
+        while self._used < self._left:
+            if self._falls_too_little(point) or (self._used > 1 and point.loss >= before.loss):
                 return self._narrow([before, point])
             if self._is_flat(point):
                 return point
@@ -58,16 +59,16 @@ class Search:
                 return self._narrow([before, point])
             farther = cubic_minimum(before, point, point.t + 0.01 * (point.t - before.t), 10 * point.t)
             before, point = point, self._evaluate(farther)
-            self._trials += 1
+            self._used += 1
         return self._narrow([self._start, point])
 
     def _narrow(self, ends: list[Point]) -> Point:
         """The stretch between two points, of which the lower one is kept, shrunk around a point that will do."""
         low = 0 if ends[0].loss <= ends[1].loss else 1
         crept = False
-        while self._trials < TRIALS:
+        while self._used < self._left:
             first, last = sorted((ends[0].t, ends[1].t))
-            if (last - first) * self._reach < self._tolerance:
+            if (last - first) * self._reach < NARROW:
                 break
             t = cubic_minimum(ends[0], ends[1], first, last)
             margin = 0.1 * (last - first)
@@ -77,7 +78,7 @@ class Search:
                 near = False
             crept = near
             point = self._evaluate(t)
-            self._trials += 1
+            self._used += 1
             if self._falls_too_little(point) or point.loss >= ends[low].loss:
                 ends[1 - low] = point
                 low = 0 if ends[0].loss <= ends[1].loss else 1
