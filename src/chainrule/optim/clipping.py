@@ -97,7 +97,8 @@ def _gradients(operation: str, parameters: Any) -> list[Array]:
         if not hasattr(g, "shape") or g.shape != p.shape or (type(g) is np.ndarray and not g.flags.writeable):
             fault = f"the gradient of parameters[{k}] cannot be scaled in place"
             raise ArgumentError(explain(operation, fault, parameter=p, grad=g))
-        found[id(g)] = g
+        if g.size:
+            found[id(g)] = g
     return list(found.values())
 
 
