@@ -22,7 +22,7 @@ from chainrule.ops import joining, views
 from chainrule.ops.creation import full_like
 from chainrule.ops.elementwise import subtract
 from chainrule.optim.arithmetic import PLAIN, Arithmetic, write
-from chainrule.types import Array, Shape
+from chainrule.types import Array, ArrayType, Shape
 
 SMALL = 8192  # entries of a parameter that shares its unit
 TOGETHER = 1 << 15  # entries of a unit that is shared
@@ -114,10 +114,13 @@ class Unit:
         shown: dict[str, Any] = {"parameter": p, "grad": g}
         if p.node[1] is not None:
             raise GraphError(explain(operation, f"{name} is no leaf any more: it was rebound to a result", **shown))
-        if not hasattr(g, "dtype") or g.dtype != p.data.dtype or p.data.dtype != self.dtype:
-            raise DTypeError(explain(operation, f"the dtype of {name} or of its gradient has changed", **shown))
-        if g.shape != p.data.shape or p.data.shape != self.shapes[k]:
-            raise ShapeError(explain(operation, f"the shape of {name} or of its gradient has changed", **shown))
+        now, then = (p.data.shape, p.data.dtype), (self.shapes[k], self.dtype)
+        found = (getattr(g, "shape", None), getattr(g, "dtype", None))
+        if now != then or found != now:
+            kind = ShapeError if now[0] != then[0] or found[0] not in (now[0], None) else DTypeError
+            what = f"{name} has another type than when the optimiser was made"
+            what = what if now != then else f"the gradient of {name} has another type than it"
+            raise kind(explain(operation, what, **shown, expected=str(ArrayType(*then))))
         if type(p.data) is np.ndarray and not p.data.flags.writeable:
             remedy = "cr.tensor(a), which copies, for cr.asarray(a)"
             raise ArgumentError(explain(operation, f"the memory of {name} is read-only", remedy=remedy, **shown))
