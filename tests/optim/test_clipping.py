@@ -61,6 +61,14 @@ def test_values_are_pytorchs(clip_value, dtype):
     gradients_agree(ours, theirs, 0)
 
 
+def test_a_limit_beyond_float32_clips_nothing():
+    p = cr.tensor(np.ones(2, np.float32), requires_grad=True)
+    p.grad = np.array([1e30, -1e30], np.float32)
+    cr.optim.clip_grad_value_([p], 1e300)
+    cr.optim.clip_grad_norm_([p], 1e300)
+    assert p.grad.tolist() == [np.float32(1e30), np.float32(-1e30)]
+
+
 def test_one_tensor_a_generator_and_nothing_to_clip():
     ours, _ = leaves()
     alone = cr.optim.clip_grad_norm_(ours[0], INF)

@@ -67,7 +67,8 @@ def clip_grad_value_(parameters: Any, clip_value: float) -> None:
     limit = _number("clip_grad_value_", "clip_value", clip_value)
     for g in _gradients("clip_grad_value_", parameters):
         if type(g) is np.ndarray:
-            np.minimum(np.maximum(g, -limit, out=g), limit, out=g)
+            with np.errstate(all="ignore"):  # a limit beyond float32
+                np.clip(g, -limit, limit, out=g)
         else:
             write(g, elementwise.clip(g, -limit, limit))
 

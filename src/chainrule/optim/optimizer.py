@@ -14,7 +14,7 @@ import numpy as np
 from chainrule import modes
 from chainrule.core.calls import is_tensor
 from chainrule.errors import ArgumentError, DTypeError, GraphError, dtype_kind, explain
-from chainrule.optim.arithmetic import Arithmetic, in_dtype
+from chainrule.optim.arithmetic import Arithmetic, in_dtype, is_off
 from chainrule.optim.limits import is_a
 from chainrule.optim.states import Group, States
 from chainrule.optim.units import Arrays, Factors, Member, Scratch, Unit, partition
@@ -134,32 +134,26 @@ class Optimizer(States):
                 loss = closure()
         todo = [entry for k in range(len(self.param_groups)) for entry in self._ready(k)]
         with np.errstate(all="ignore"):  # what overflows shows in the parameters; a warning must not end a step halfway
-            for unit, grads, x, h in todo:
-                unit.advance(x, grads, self._change, h, self._elementwise)
+            for unit, grads, x, h, reads in todo:
+                unit.advance(x, grads, self._change, h, reads, self._elementwise)
         return loss
 
-    def _ready(self, k: int) -> list[tuple[Unit, list[Array], Arithmetic, Factors]]:
+    def _ready(self, k: int) -> list[tuple[Unit, list[Array], Arithmetic, Factors, bool]]:
         """Everything that the step of group `k` needs, with all that can be wrong found out."""
         group, found = self.param_groups[k], list[Any]()
         if group["params"] is not self._members[k]:
             fault = "the parameters of a group were replaced, and their states know nothing of it"
             raise ArgumentError(explain(self._name, fault, remedy="add_param_group, or a new optimiser"))
-        names = self._state_names(group)
+        names, reads = self._state_names(group), not is_off(group.get("weight_decay", 0.0))
         for unit in tuple(self._units[k]):
             grads, x = unit.gradients(self._name)
             for name, value in names.items():
                 if name not in unit.state:  # an option that was off when the optimiser was made
                     unit.create(name, value)
-            missing = sum(g is None for g in grads)
-            if missing == 0:
-                found.append((unit, grads, x, self._factors(group, unit)))
-            elif missing < len(grads):  # some are left out, so their counts and states stay behind from now on
-                parts = self._split(k, unit)
-                found += [
-                    (part, [g], x, self._factors(group, part))
-                    for part, g in zip(parts, grads, strict=True)
-                    if g is not None
-                ]
+            parts, missing = [(unit, grads)], sum(g is None for g in grads)
+            if 0 < missing < len(grads):  # some are left out, so their counts and states stay behind from now on
+                parts = [(part, [g]) for part, g in zip(self._split(k, unit), grads, strict=True)]
+            found += [(part, gs, x, self._factors(group, part), reads) for part, gs in parts if gs[0] is not None]
         return found
 
     def _factors(self, group: Group, unit: Unit) -> Factors:

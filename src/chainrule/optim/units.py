@@ -126,8 +126,10 @@ class Unit:
             raise ArgumentError(explain(operation, f"the memory of {name} is read-only", remedy=remedy, **shown))
         return np.asarray(g) if is_number(g) else g
 
-    def advance(self, x: Arithmetic, grads: Sequence[Array], change: Change, h: Factors, elementwise: bool) -> None:
-        """Count the step, run the formula, and subtract the change."""
+    def advance(
+        self, x: Arithmetic, grads: Sequence[Array], change: Change, h: Factors, reads: bool, elementwise: bool
+    ) -> None:
+        """Count the step, run the formula, and subtract the change.  `reads`: it looks at the parameters' values."""
         step = self.state.get("step")
         if step is not None:
             x.add(step, 1.0, step)
@@ -136,14 +138,15 @@ class Unit:
         if x is PLAIN:
             self._plainly(grads, change, h)
         elif self.shared:
-            self._together(grads, change, h)
+            self._together(grads, change, h, reads)
         else:
             self._alone(grads[0], change, h, elementwise)
 
-    def _together(self, grads: Sequence[Array], change: Change, h: Factors) -> None:
+    def _together(self, grads: Sequence[Array], change: Change, h: Factors, reads: bool) -> None:
         g, p, out, spare = self.scratch.take(self.dtype, self.bounds[-1][1])
         np.concatenate([grad.reshape(-1) for grad in grads], out=g)
-        np.concatenate([param.data.reshape(-1) for param in self.params], out=p)
+        if reads:
+            np.concatenate([param.data.reshape(-1) for param in self.params], out=p)
         change(np, h, g, p, self.state, out, spare)
         for param, piece in zip(self.params, self.scratch.pieces(self), strict=True):
             np.subtract(param.data, piece, param.data)
