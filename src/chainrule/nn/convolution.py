@@ -5,12 +5,15 @@ What is computed is a cross-correlation, as in PyTorch: kernels are not turned a
 
 from __future__ import annotations
 
-from math import prod
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
 
 from chainrule.errors import ArgumentError, ShapeError, explain
+from chainrule.nn.initialisers import uniform_
+from chainrule.nn.linear import count
+from chainrule.nn.module import Module, parameter
 from chainrule.nn.sliding import batched, each, one, seen, windows
 from chainrule.ops.arguments import as_operand
 from chainrule.ops.convolution import convolve, convolve_and_shift, to_input
@@ -144,9 +147,7 @@ def padding_of(name: str, padding: Any, kernel: Shape, stride: Shape, dilation: 
     return tuple(n // 2 for n in total), tuple(n - n // 2 for n in total)
 
 
-def _checked(
-    name: str, ndim: int, x: Any, weight: Any, bias: Any, groups: Any, transposed: bool
-) -> tuple[Any, Any]:
+def _checked(name: str, ndim: int, x: Any, weight: Any, bias: Any, groups: Any, transposed: bool) -> tuple[Any, Any]:
     """Weight and bias as operands, which fit.
 
     **Raises** ShapeError, ArgumentError.
@@ -165,7 +166,9 @@ def _checked(
     if bias is not None:
         bias = as_operand(bias)
         if tuple(bias.shape) != (count,):
-            raise ShapeError(explain(name, "the bias has one number for each output channel", bias=bias, expected=f"[{count}]"))
+            raise ShapeError(
+                explain(name, "the bias has one number for each output channel", bias=bias, expected=f"[{count}]")
+            )
     return weight, bias
 
 
@@ -173,9 +176,9 @@ def check_groups(name: str, groups: Any, *counts: int, **operands: Any) -> None:
     """**Raises** ArgumentError for groups that do not divide the channels."""
     if isinstance(groups, bool) or not isinstance(groups, (int, np.integer)) or groups < 1:
         raise ArgumentError(explain(name, "groups is no positive integer", groups=groups))
-    for count in counts:
-        if count % groups:
-            fault = f"{groups} groups do not divide {count} channels"
+    for channels in counts:
+        if channels % groups:
+            fault = f"{groups} groups do not divide {channels} channels"
             raise ArgumentError(explain(name, fault, **operands, groups=groups))
 
 
@@ -206,3 +209,146 @@ def _transposed(
         raise ShapeError(explain(name, fault, input=x, weight=weight, padding=padding))
     y = to_input(x, weight, Windows(size, kernel, stride, dilation, low, out), groups)
     return one(y if bias is None else add(y, reshape_to(bias, (1, y.shape[1], *(1,) * ndim))), alone)
+
+
+# --------------------------------------------------------------------------------------------------------------- layers
+class _Convolution(Module):
+    """What the layers share: their settings, and parameters that start as PyTorch's do."""
+
+    ndim = 1
+    transposed = False
+
+    def _set_up(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes,
+        dilation: Sizes,
+        groups: int,
+        bias: bool,
+        dtype: Any,
+        generator: np.random.Generator | None,
+    ) -> None:
+        name = type(self).__name__
+        count(name, in_channels=in_channels, out_channels=out_channels)
+        check_groups(name, groups, in_channels, out_channels)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size = each(name, "kernel_size", kernel_size, self.ndim)
+        self.stride, self.dilation = (
+            each(name, "stride", stride, self.ndim),
+            each(name, "dilation", dilation, self.ndim),
+        )
+        self.groups = groups
+        first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        shape = (first, second // groups, *self.kernel_size)
+        bound = 1.0 / sqrt(prod(shape[1:]))  # kaiming_uniform_ with a = sqrt(5)
+        self.weight = uniform_(parameter(shape, dtype), -bound, bound, generator)
+        self.bias = uniform_(parameter(out_channels, dtype), -bound, bound, generator) if bias else None
+
+
+class _Conv(_Convolution):
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        generator: np.random.Generator | None = None,
+    ) -> None:
+        self._set_up(in_channels, out_channels, kernel_size, stride, dilation, groups, bias, dtype, generator)
+        padding_of(type(self).__name__, padding, self.kernel_size, self.stride, self.dilation)
+        self.padding = padding
+
+    def forward(self, x: Any) -> Any:
+        """The convolution of x with the weight, plus the bias."""
+        name = type(self).__name__
+        how = self.stride, self.padding, self.dilation, self.groups
+        return _convolved(name, self.ndim, x, self.weight, self.bias, *how)
+
+
+class _ConvTranspose(_Convolution):
+    transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Sizes = 1,
+        *,
+        dtype: Any = None,
+        generator: np.random.Generator | None = None,
+    ) -> None:
+        self._set_up(in_channels, out_channels, kernel_size, stride, dilation, groups, bias, dtype, generator)
+        name = type(self).__name__
+        self.padding = each(name, "padding", padding, self.ndim, 0)
+        self.output_padding = each(name, "output_padding", output_padding, self.ndim, 0)
+
+    def forward(self, x: Any) -> Any:
+        """The transposed convolution of x with the weight, plus the bias."""
+        name = type(self).__name__
+        how = self.stride, self.padding, self.output_padding, self.groups, self.dilation
+        return _transposed(name, self.ndim, x, self.weight, self.bias, *how)
+
+
+class Conv1d(_Conv):
+    """Kernels slid along one axis, `conv1d`; arguments, parameters and their start are PyTorch's.
+
+    **Shapes** `x f[n, in_channels, l] -> f[n, out_channels, l']`; weight (out_channels, in_channels / groups, k), bias
+    (out_channels).  Both start evenly between ±1/√(in_channels / groups · k).  **Raises** ShapeError, ArgumentError.
+
+    >>> import chainrule as cr
+    >>> cr.nn.Conv1d(4, 8, 3, padding="same")(cr.ones((2, 4, 10))).shape
+    (2, 8, 10)
+    """
+
+
+class Conv2d(_Conv):
+    """Kernels slid over images, `conv2d`; arguments, parameters and their start are PyTorch's.
+
+    **Shapes** `x f[n, in_channels, h, w] -> f[n, out_channels, h', w']`; weight (out_channels, in_channels / groups, kh,
+    kw), bias (out_channels).  Both start evenly between ±1/√(in_channels / groups · kh kw).  **Raises** ShapeError,
+    ArgumentError.
+
+    >>> import chainrule as cr
+    >>> cr.nn.Conv2d(3, 16, 3, stride=2, padding=1)(cr.ones((2, 3, 9, 9))).shape
+    (2, 16, 5, 5)
+    """
+
+    ndim = 2
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """The transpose of `Conv1d`, `conv_transpose1d`; weight (in_channels, out_channels / groups, k).
+
+    >>> import chainrule as cr
+    >>> cr.nn.ConvTranspose1d(8, 4, 4, stride=2, padding=1)(cr.ones((2, 8, 5))).shape
+    (2, 4, 10)
+    """
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """The transpose of `Conv2d`, `conv_transpose2d`: from few places to many.
+
+    **Shapes** `x f[n, in_channels, h, w] -> f[n, out_channels, h', w']`; weight (in_channels, out_channels / groups, kh,
+    kw), bias (out_channels).  Both start evenly between ±1/√(out_channels / groups · kh kw), as in PyTorch.
+    **Raises** ShapeError, ArgumentError.
+
+    >>> import chainrule as cr
+    >>> cr.nn.ConvTranspose2d(16, 3, 3, stride=2, padding=1, output_padding=1)(cr.ones((2, 16, 5, 5))).shape
+    (2, 3, 10, 10)
+    """
+
+    ndim = 2

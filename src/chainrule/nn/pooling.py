@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from chainrule.core.calls import raw
 from chainrule.errors import ArgumentError, explain
+from chainrule.nn.module import Module
 from chainrule.nn.sliding import batched, each, one, seen, windows
 from chainrule.ops.creation import beside_of
 from chainrule.ops.elementwise import divide
@@ -16,14 +16,18 @@ from chainrule.ops.linalg import matmul
 from chainrule.ops.norms import narrow, wide
 from chainrule.ops.pooling import max_pool, window_sums
 from chainrule.ops.windows import Windows
-from chainrule.types import Shape
 
 Sizes = int | tuple[int, ...]
 """One integer for all axes, or one for each."""
 
 
 def max_pool1d(
-    input: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False
+    input: Any,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
 ) -> Any:
     """The largest entry of each window along one axis; as `max_pool2d`.
 
@@ -35,7 +39,12 @@ def max_pool1d(
 
 
 def max_pool2d(
-    input: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False
+    input: Any,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
 ) -> Any:
     """The largest entry of each window of an image.
 
@@ -132,7 +141,15 @@ def _largest(name: str, ndim: int, x: Any, *how: Any) -> Any:
 
 
 def _mean(
-    name: str, ndim: int, x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, with_padding: bool, divisor: Any
+    name: str,
+    ndim: int,
+    x: Any,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    with_padding: bool,
+    divisor: Any,
 ) -> Any:
     x, alone = batched(name, x, ndim)
     x, dtype = wide(x)
@@ -175,3 +192,114 @@ def _shares(n: int, out: int) -> Any:
     at, i = np.arange(n), np.arange(out)[:, None]
     held = (at >= i * n // out) & (at < -(-(i + 1) * n // out))
     return held / held.sum(axis=1, keepdims=True)
+
+
+# --------------------------------------------------------------------------------------------------------------- layers
+class _MaxPool(Module):
+    ndim = 1
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+    ) -> None:
+        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
+        self.padding, self.dilation, self.ceil_mode = padding, dilation, ceil_mode
+
+    def forward(self, x: Any) -> Any:
+        """The largest entry of each window."""
+        how = self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode
+        return _largest(type(self).__name__, self.ndim, x, *how)
+
+
+class _AvgPool(Module):
+    ndim = 1
+    divisor_override: int | None = None
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
+        self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
+
+    def forward(self, x: Any) -> Any:
+        """The mean of each window."""
+        how = self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override
+        return _mean(type(self).__name__, self.ndim, x, *how)
+
+
+class MaxPool1d(_MaxPool):
+    """The largest entry of each window along one axis: `max_pool1d`."""
+
+
+class MaxPool2d(_MaxPool):
+    """The largest entry of each window of an image: `max_pool2d`.
+
+    >>> import chainrule as cr
+    >>> cr.nn.MaxPool2d(2)(cr.ones((1, 3, 8, 8))).shape
+    (1, 3, 4, 4)
+    """
+
+    ndim = 2
+
+
+class AvgPool1d(_AvgPool):
+    """The mean of each window along one axis: `avg_pool1d`."""
+
+
+class AvgPool2d(_AvgPool):
+    """The mean of each window of an image: `avg_pool2d`.
+
+    >>> import chainrule as cr
+    >>> cr.nn.AvgPool2d(2)(cr.ones((1, 3, 8, 8))).shape
+    (1, 3, 4, 4)
+    """
+
+    ndim = 2
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
+        self.divisor_override = divisor_override
+
+
+class AdaptiveAvgPool1d(Module):
+    """Means over as many windows as asked for: `adaptive_avg_pool1d`."""
+
+    def __init__(self, output_size: Sizes) -> None:
+        self.output_size = output_size
+
+    def forward(self, x: Any) -> Any:
+        """The means."""
+        return adaptive_avg_pool1d(x, self.output_size)
+
+
+class AdaptiveAvgPool2d(Module):
+    """Means over a grid of windows of the size asked for: `adaptive_avg_pool2d`.
+
+    >>> import chainrule as cr
+    >>> cr.nn.AdaptiveAvgPool2d(1)(cr.ones((2, 3, 7, 5))).shape
+    (2, 3, 1, 1)
+    """
+
+    def __init__(self, output_size: Sizes) -> None:
+        self.output_size = output_size
+
+    def forward(self, x: Any) -> Any:
+        """The means."""
+        return adaptive_avg_pool2d(x, self.output_size)

@@ -25,7 +25,7 @@ def each(operation: str, name: str, value: Any, ndim: int, least: int = 1) -> Sh
         given = ()
     if len(given) != ndim or min(given) < least or isinstance(value, bool):
         expected = f"an integer of at least {least}" + (f", or {ndim} of them" if ndim > 1 else "")
-        raise ArgumentError(explain(operation, f"bad {name}", **{name: value}, expected=expected))
+        raise ArgumentError(explain(operation, f"bad {name} {value!r}", expected=expected))
     return given
 
 
@@ -74,7 +74,9 @@ def windows(
         axis = found.out.index(0)
         reach = dilation[axis] * (kernel[axis] - 1) + 1
         have = x.shape[2 + axis] + low[axis] + high[axis]
-        fault = f"the kernel reaches over {reach} entries along axis {axis - len(kernel)}, with padding there are {have}"
+        fault = (
+            f"the kernel reaches over {reach} entries along axis {axis - len(kernel)}, with padding there are {have}"
+        )
         raise ShapeError(explain(operation, fault, input=x, remedy="a smaller kernel, more padding, or a larger input"))
     return found
 

@@ -129,8 +129,8 @@ def _to_weight(x: Any, y: Any, windows: Windows, groups: int) -> Any:
     for at, gathered in _gathered(_reached(x, windows, x.dtype), windows, groups):
         total += np.matmul(gathered.transpose(0, 2, 1), _by_group(rows[at], groups))
     total = total.reshape(groups, *windows.kernel, width, count)
-    ndim = total.ndim
-    return total.transpose((0, ndim - 1, ndim - 2, *range(1, ndim - 2))).reshape(-1, width, *windows.kernel)
+    total = total.transpose((0, total.ndim - 1, total.ndim - 2, *range(1, total.ndim - 2)))
+    return np.ascontiguousarray(total).reshape(-1, width, *windows.kernel)
 
 
 # ---------------------------------------------- entry by entry of the kernel: other libraries, and a kernel per channel
@@ -270,6 +270,6 @@ convolve_and_shift = primitive(
         _convolve_by_entry(xp, x, w, windows, groups) + xp.reshape(b, (-1, *(1,) * (x.ndim - 2)))
     ),
     shape_rule=lambda x, w, b, windows, groups: _result(x, w, windows, groups),
-    dtype_rule=lambda x, w, b, *_: np.result_type(x.dtype, w.dtype, b.dtype),
+    dtype_rule=lambda x, w, b, windows, groups: np.result_type(x.dtype, w.dtype, b.dtype),
     samples=lambda rng: [((x, w, rng.normal(size=2)), how) for x, w, _, how in _samples(rng)],
 )
