@@ -48,20 +48,24 @@ def _normalise(x: Any, w: Any, b: Any, eps: float) -> tuple[Any, Any, Any]:
     if dtype.kind != "f":
         raise TypeError(f"no mean and variance of {dtype}")
     rows = _rows(x, dtype)
-    pieces, count = _pieces(rows), max(len(rows), 1)
-    mean = (sum((_total(rows[at]) for at in pieces), np.zeros(rows.shape[1])) / count).astype(dtype)
-    var = np.zeros(rows.shape[1])
+    pieces, count, none = _pieces(rows), max(len(rows), 1), np.zeros(rows.shape[1])
+    guess = (sum((_total(rows[at]) for at in pieces), none) / count).astype(dtype)
+    # what rounding left of the mean, and the variance, from the differences to the rounded mean
+    rest, var = none.copy(), none.copy()
     out = np.empty_like(rows)
     for at in pieces:
-        away = np.subtract(rows[at], mean, out=out[at])
+        away = np.subtract(rows[at], guess, out=out[at])
+        rest += _total(away)
         var += _total(away * away)
-    var = (var / count).astype(dtype)
-    scale = w / np.sqrt(var + dtype.type(eps))
+    rest /= count
+    var = np.maximum(var / count - rest * rest, 0.0).astype(dtype)
+    scale = (w / np.sqrt(var + dtype.type(eps))).astype(dtype)
+    shift = (b - rest * scale).astype(dtype)
     for at in pieces:
         away = out[at]
         away *= scale
-        away += b
-    return _array(out, x.shape), mean, var
+        away += shift
+    return _array(out, x.shape), (guess + rest).astype(dtype), var
 
 
 def _products(ct: Any, x: Any, mean: Any) -> Any:
