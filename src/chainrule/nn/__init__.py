@@ -9,8 +9,8 @@
 """
 
 from chainrule.nn import initialisers as init
+from chainrule.nn.attention import KeyValueCache, MultiheadAttention, scaled_dot_product_attention
 from chainrule.nn.batch_norm import BatchNorm, BatchNorm1d, BatchNorm2d, batch_norm
-from chainrule.nn.classes import cross_entropy, multi_margin_loss, nll_loss
 from chainrule.nn.containers import Sequential
 from chainrule.nn.convolution import (
     Conv1d,
@@ -22,14 +22,29 @@ from chainrule.nn.convolution import (
     conv_transpose1d,
     conv_transpose2d,
 )
+from chainrule.nn.criteria import (
+    BCEWithLogitsLoss,
+    CrossEntropyLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    MSELoss,
+    MultiMarginLoss,
+    NLLLoss,
+    SmoothL1Loss,
+)
+from chainrule.nn.layer_norm import LayerNorm, RMSNorm
 from chainrule.nn.linear import Linear
 from chainrule.nn.losses import (
     binary_cross_entropy_with_logits,
+    cross_entropy,
     hinge_loss,
     huber_loss,
     kl_div,
     l1_loss,
     mse_loss,
+    multi_margin_loss,
+    nll_loss,
     smooth_l1_loss,
 )
 from chainrule.nn.module import Loaded, Module, parameter
@@ -47,13 +62,20 @@ from chainrule.nn.pooling import (
     max_pool1d,
     max_pool2d,
 )
+from chainrule.nn.recurrent import GRU, LSTM, GRUCell, LSTMCell
+from chainrule.nn.transformer import TransformerBlock
+from chainrule.ops.erf import erf, gelu, silu
+from chainrule.ops.layer_norm import layer_norm, rms_norm
 from chainrule.ops.linear import linear
 
 __all__ = [
+    "GRU",
+    "LSTM",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AvgPool1d",
     "AvgPool2d",
+    "BCEWithLogitsLoss",
     "BatchNorm",
     "BatchNorm1d",
     "BatchNorm2d",
@@ -61,12 +83,27 @@ __all__ = [
     "Conv2d",
     "ConvTranspose1d",
     "ConvTranspose2d",
+    "CrossEntropyLoss",
+    "GRUCell",
+    "HuberLoss",
+    "KLDivLoss",
+    "KeyValueCache",
+    "L1Loss",
+    "LSTMCell",
+    "LayerNorm",
     "Linear",
     "Loaded",
+    "MSELoss",
     "MaxPool1d",
     "MaxPool2d",
     "Module",
+    "MultiMarginLoss",
+    "MultiheadAttention",
+    "NLLLoss",
+    "RMSNorm",
     "Sequential",
+    "SmoothL1Loss",
+    "TransformerBlock",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "avg_pool1d",
@@ -78,11 +115,14 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "cross_entropy",
+    "erf",
+    "gelu",
     "hinge_loss",
     "huber_loss",
     "init",
     "kl_div",
     "l1_loss",
+    "layer_norm",
     "linear",
     "max_pool1d",
     "max_pool2d",
@@ -90,5 +130,8 @@ __all__ = [
     "multi_margin_loss",
     "nll_loss",
     "parameter",
+    "rms_norm",
+    "scaled_dot_product_attention",
+    "silu",
     "smooth_l1_loss",
 ]
