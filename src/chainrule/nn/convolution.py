@@ -161,7 +161,8 @@ def _checked(name: str, ndim: int, x: Any, weight: Any, bias: Any, groups: Any, 
     channels = weight.shape[0] if transposed else groups * weight.shape[1]
     if x.shape[1] != channels:
         fault = f"the input has {x.shape[1]} channels, the weight reads {channels}"
-        raise ShapeError(explain(name, fault, input=x, weight=weight, groups=groups))
+        expected = f"input [n, {channels}, ...]"
+        raise ShapeError(explain(name, fault, input=x, weight=weight, groups=groups, expected=expected))
     count = groups * weight.shape[1] if transposed else weight.shape[0]
     if bias is not None:
         bias = as_operand(bias)
@@ -179,7 +180,9 @@ def check_groups(name: str, groups: Any, *counts: int, **operands: Any) -> None:
     for channels in counts:
         if channels % groups:
             fault = f"{groups} groups do not divide {channels} channels"
-            raise ArgumentError(explain(name, fault, **operands, groups=groups))
+            raise ArgumentError(
+                explain(name, fault, **operands, groups=groups, expected="a common divisor of the channels")
+            )
 
 
 def _transposed(
@@ -199,7 +202,7 @@ def _transposed(
     stride, dilation = each(name, "stride", stride, ndim), each(name, "dilation", dilation, ndim)
     low, extra = each(name, "padding", padding, ndim, 0), each(name, "output_padding", output_padding, ndim, 0)
     if any(more >= max(s, d) for more, s, d in zip(extra, stride, dilation, strict=True)):
-        fault = "output_padding is smaller than the stride or the dilation"
+        fault = "output_padding below the stride or the dilation is expected"
         raise ArgumentError(explain(name, fault, output_padding=output_padding, stride=stride, dilation=dilation))
     kernel, out = tuple(weight.shape[2:]), tuple(x.shape[2:])
     full = Windows(out, kernel, stride, dilation, low, out).extent

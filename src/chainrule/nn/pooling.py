@@ -158,7 +158,7 @@ def _mean(
         counts = _counts(over, with_padding)
         divisor = float(counts.flat[0]) if (counts == counts.flat[0]).all() else beside_of(counts, raw(x))
     elif divisor == 0:
-        raise ArgumentError(explain(name, "divisor_override is 0"))
+        raise ArgumentError(explain(name, "divisor_override is 0", expected="another number, or None"))
     return narrow(one(divide(window_sums(seen(x, over), over), divisor), alone), dtype)
 
 
