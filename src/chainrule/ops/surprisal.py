@@ -54,7 +54,7 @@ def _rule(ct: Any, x: Any, classes: Any, reduction: str) -> Any:
         ct = ct / max(x.shape[0], 1)
     ct = expand_dims(ct, 1) if reduction == "none" else ct
     p = shares(x, 1)
-    if not (is_numpy(p) and is_numpy(ct)):
+    if not all(is_numpy(a) for a in (p, ct, classes)):
         column = spread_to(ct, (x.shape[0], 1))
         return column * p - scatter_along_axis(column, expand_dims(classes, 1), 1, x.shape[1])
     p = np.ascontiguousarray(p)
