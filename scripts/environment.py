@@ -143,7 +143,8 @@ def included(extras: list[str]) -> set[str]:
             stop(f"pyproject.toml has no extra `{extra}`, only {', '.join(EXTRAS)}")
         if extra not in found:
             found.add(extra)
-            todo += [name for line in EXTRAS[extra] for name in re.findall(r"^chainrule\[([\w-]+)\]$", line)]
+            named = [names for line in EXTRAS[extra] for names in re.findall(r"^chainrule\[([\w,-]+)\]$", line)]
+            todo += [name for names in named for name in names.split(",")]
     return found
 
 

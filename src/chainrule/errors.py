@@ -81,6 +81,10 @@ class CheckpointError(ChainruleError, ValueError):
     """A saved file that is damaged or foreign."""
 
 
+class FileError(ChainruleError, OSError):
+    """A file that cannot be read or written: no such folder, no permission, a full disk.  `errno` says which."""
+
+
 class VerificationError(ChainruleError, AssertionError):
     """A derivative that differs from what differences or the complex step say."""
 

@@ -24,6 +24,7 @@ last_write: int = 0
 lock = threading.Lock()
 _paused: ContextVar[bool] = ContextVar("paused", default=False)
 _debug: ContextVar[bool] = ContextVar("debug", default=False)
+tracing: ContextVar[bool] = ContextVar("tracing", default=False)
 
 
 def is_paused() -> bool:
@@ -34,6 +35,11 @@ def is_paused() -> bool:
 def is_debug() -> bool:
     """Whether this context is inside `debug`."""
     return _debug.get()
+
+
+def is_tracing() -> bool:
+    """Whether this context is tracing a program.  Ask only while `unusual` is not zero."""
+    return tracing.get()
 
 
 def add_unusual(change: int) -> None:

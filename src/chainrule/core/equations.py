@@ -20,9 +20,11 @@ from chainrule.backends.abstract import Abstract, Equation
 def tracing() -> Generator[None]:
     """Inside, operations accept abstract arrays."""
     modes.add_unusual(1)
+    token = modes.tracing.set(True)
     try:
         yield
     finally:
+        modes.tracing.reset(token)
         modes.add_unusual(-1)
 
 
