@@ -59,7 +59,7 @@ def train(program: Program, given: Mapping[str, Any], controls: Controls) -> int
     with listening() as signals:
         try:
             if controls.resume is None:
-                settings = program.settings.made(given)
+                settings = program.settings.made(**given)
                 folder.create()
             else:
                 read(controls.resume, "train")
@@ -131,23 +131,26 @@ class Session:
             print(f"{self.folder.path}: finished, {total:,} steps · {self.program.report(run.outcome or {})}")
             return 0
         events = Events(self.folder.path, run.history) if self.controls.tensorboard else None
-        with reporter(total, run.step, self.controls.progress) as progress, self.signals.deferred():
-            try:
-                self._save()
-                self._go_on(progress, events)
-            except Stop as stop:
-                self._save()
-                self._draw()
-                code = stop.code
-            except ChainruleError as error:
-                raise self._with_what_is_kept(error) from error
-            else:
-                code = 0
-            finally:
-                if events is not None:
-                    events.close()
+        try:
+            with reporter(total, run.step, self.controls.progress) as progress, self.signals.deferred():
+                code = self._sit(progress, events)
+        except (ArgumentError, FileError, OSError) as error:
+            raise self._with_what_is_kept(error) from error
+        finally:
+            if events is not None:
+                events.close()
         self._say_goodbye(code)
         return code
+
+    def _sit(self, progress: Silence, events: Events | None) -> int:
+        try:
+            self._save()
+            self._go_on(progress, events)
+        except Stop as stop:
+            self._save()
+            self._draw()
+            return stop.code
+        return 0
 
     def _go_on(self, progress: Silence, events: Events | None) -> None:
         run = self.run
@@ -178,14 +181,13 @@ class Session:
         self.folder.draw(self.run, self.program.name)
         self.drawn_at = time.perf_counter()
 
-    def _with_what_is_kept(self, error: ChainruleError) -> ChainruleError:
+    def _with_what_is_kept(self, error: ChainruleError | OSError) -> ChainruleError:
         """The same error; where something was saved, it says so."""
-        if not isinstance(error, (FileError, ArgumentError)) or self.saved_step is None:
-            return error
-        made = type(error)(f"{error} · the run is kept as of step {self.saved_step:,} · to go on: {self.command}")
-        if isinstance(error, FileError):
-            made.errno = error.errno
-        return made
+        kind = type(error) if isinstance(error, ChainruleError) else FileError
+        said = str(error) if isinstance(error, ChainruleError) else f"train: {error.strerror or error}"
+        if self.saved_step is None:
+            return kind(said)
+        return kind(f"{said} · the run is kept as of step {self.saved_step:,} · to go on: {self.command}")
 
     def _say_goodbye(self, code: int) -> None:
         run, steps = self.run, f"step {self.run.step:,} of {self.run.task.steps:,}"

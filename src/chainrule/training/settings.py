@@ -101,10 +101,13 @@ Kind = Number | Choice | Location | Switch
 
 
 def option(
-    default: Any, kind: Kind, text: str, metavar: str | None = None, *, grows: bool = False, moves: bool = False
+    default: Any, kind: Kind, text: str, metavar: str = "", *, said: str = "", grows: bool = False, moves: bool = False
 ) -> Any:
-    """A field of `Settings`.  A run that is resumed may be given more of what `grows`, and another of what `moves`."""
-    about = {"kind": kind, "help": text, "metavar": metavar, "grows": grows, "moves": moves}
+    """A field of `Settings`, with `said` for a default that follows from others.
+
+    A run that is resumed may be given more of what `grows`, and another of what `moves`.
+    """
+    about = {"kind": kind, "help": text, "metavar": metavar, "said": said, "grows": grows, "moves": moves}
     return field(default=default, metadata=about)
 
 
@@ -113,6 +116,8 @@ class Settings:
     """What every program is told.  **Raises** ArgumentError for values that an option does not take."""
 
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {}
+    PRESET: ClassVar[str] = "preset"
+    """The field that names one of `PRESETS`."""
 
     seed: int = option(0, SEED, "where everything random starts", "N")
     dtype: str = option("float32", Choice(("float32", "float64")), "the numbers that the model computes with", "DTYPE")
@@ -120,18 +125,18 @@ class Settings:
     def __post_init__(self) -> None:
         for entry in dataclasses.fields(self):
             value, kind = getattr(self, entry.name), kind_of(entry)
-            if not kind.takes(value):
+            if not kind.takes(value) and not (value is None and entry.default is None):
                 raise refused(f"{flag(entry.name)} {value!r}", kind.words)
         self.check()
 
     def check(self) -> None:
-        """What must hold between the values.  **Raises** ArgumentError."""
+        """What must hold between the values, and those that follow from others.  **Raises** ArgumentError."""
 
     @classmethod
-    def made(cls, given: Mapping[str, Any]) -> Self:
-        """The settings for what was given: the rest comes from the preset, where one is named, or is the default."""
+    def made(cls, **given: Any) -> Self:
+        """The settings for what was given: the rest comes from the preset that it names, or is the default."""
         known = {entry.name: entry.default for entry in dataclasses.fields(cls)}
-        preset = {**known, **given}.get("preset")
+        preset = {**known, **given}.get(cls.PRESET)
         return cls(**{**cls.PRESETS.get(str(preset), {}), **given})
 
     def resumed(self, given: Mapping[str, Any]) -> Self:
@@ -172,6 +177,13 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def follows(settings: Settings, **values: Any) -> None:
+    """Give fields that were left None the values that follow from others."""
+    for name, value in values.items():
+        if getattr(settings, name) is None:
+            object.__setattr__(settings, name, value)
+
+
 def kind_of(entry: dataclasses.Field[Any]) -> Kind:
     return entry.metadata["kind"]
 
@@ -185,7 +197,8 @@ def add_options(parser: argparse.ArgumentParser, settings: type[Settings]) -> No
             add(flag(entry.name), action="store_true", default=argparse.SUPPRESS, help=text)
             continue
         varies = entry.name in {name for preset in settings.PRESETS.values() for name in preset}
-        said = "the preset's" if varies else shown(default)
+        usual = f"that of the {settings.PRESET}" if varies else shown(default)
+        said = entry.metadata["said"] or usual
         more = f"{text} (default: {said})" if said else text
         metavar = entry.metadata["metavar"] or ("|".join(kind.choices) if isinstance(kind, Choice) else None)
         add(flag(entry.name), type=kind, default=argparse.SUPPRESS, metavar=metavar, help=more)
