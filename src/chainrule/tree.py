@@ -15,11 +15,14 @@ from chainrule.errors import ArgumentError
 Tree = Any
 Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
 Unflatten = Callable[[Any, list[Any]], Any]
+Match = Callable[[Any, Any], Iterable[Any]]
 
 
 class _Container(NamedTuple):
     flatten: Flatten
     unflatten: Unflatten
+    match: Match | None = None
+    is_object: bool = False
 
 
 class Step(NamedTuple):
@@ -40,6 +43,13 @@ def _entries(value: Any) -> tuple[Iterable[Any], Any]:
 
 def _items(value: Any) -> tuple[Iterable[Any], Any]:
     return value.values(), tuple(value)
+
+
+def _by_key(keys: Any, value: Any) -> Iterable[Any]:
+    """The entries of a dictionary in the order of `keys`: its own may differ."""
+    if set(value) != set(keys):
+        raise ArgumentError(f"a dictionary with keys {list(value)}, expected {list(keys)}")
+    return (value[key] for key in keys)
 
 
 def _rebuild(kind: Callable[..., Any]) -> Unflatten:
@@ -71,8 +81,8 @@ def _nothing(_: Any) -> tuple[Iterable[Any], Any]:
 _BUILTIN: dict[type, _Container] = {
     tuple: _Container(_entries, _rebuild(tuple)),
     list: _Container(_entries, _rebuild(list)),
-    dict: _Container(_items, _rebuild(dict)),
-    OrderedDict: _Container(_items, _rebuild(OrderedDict)),
+    dict: _Container(_items, _rebuild(dict), _by_key),
+    OrderedDict: _Container(_items, _rebuild(OrderedDict), _by_key),
     type(None): _Container(_nothing, _none),
 }
 """A class derived from one of these is a leaf, unless it is registered."""
@@ -81,13 +91,17 @@ _containers: dict[type, _Container | None] = dict(_BUILTIN)
 """What is known about a class met before: how it opens, or None for a leaf."""
 
 
-def register(kind: type, flatten: Flatten, unflatten: Unflatten) -> None:
+def register(
+    kind: type, flatten: Flatten, unflatten: Unflatten, match: Match | None = None, is_object: bool = False
+) -> None:
     """Make `kind`, and what is derived from it, a container.
 
     `flatten(value) -> (children, context)`, where `context` is whatever two equal structures have equal;
-    `unflatten(context, children) -> value`, with `children` a list.
+    `unflatten(context, children) -> value`, with `children` a list.  `match(context, value) -> children` finds them in
+    another value, and raises ArgumentError where it is of another form; without it the contexts are compared.
+    `is_object`: a function is handed the thing itself, never one rebuilt from its leaves.
     """
-    _registered[kind] = _Container(flatten, unflatten)
+    _registered[kind] = _Container(flatten, unflatten, match, is_object)
     _containers.clear()
     _containers.update(_BUILTIN | _registered)
 
@@ -107,8 +121,14 @@ def _kind(value: Any) -> type:
     return type(value)  # pyright: ignore[reportUnknownVariableType]
 
 
-def flatten(tree: Tree) -> tuple[list[Any], Structure]:
-    """The leaves in order, and the structure, which `unflatten` fills again.
+def is_object(value: Any) -> bool:
+    """Whether `value` is a container with an identity of its own, such as a module."""
+    container = _container(_kind(value))
+    return container is not None and container.is_object
+
+
+def flatten(tree: Tree, objects: bool = True) -> tuple[list[Any], Structure]:
+    """The leaves in order, and the structure, which `unflatten` fills again; `objects` says whether these are opened.
 
     >>> leaves, structure = flatten({"w": [1.0, 2.0], "b": None})
     >>> leaves, unflatten(structure, [3, 4])
@@ -120,7 +140,7 @@ def flatten(tree: Tree) -> tuple[list[Any], Structure]:
     while todo:
         value = todo.pop()
         container = _container(_kind(value))
-        if container is None:
+        if container is None or (container.is_object and not objects):
             structure.append(None)
             leaves.append(value)
             continue
@@ -169,10 +189,11 @@ def _children(step: Step, value: Any, asker: str) -> list[Any]:
     container = _container(_kind(value))
     if container is None or _kind(value) is not step.kind:
         raise ArgumentError(f"{asker}: {_kind(value).__name__} where a {step.kind.__name__} was expected")
-    if step.kind in (dict, OrderedDict):  # by key, so their order may differ
-        if set(value) != set(step.context):
-            raise ArgumentError(f"{asker}: a dictionary with keys {list(value)}, expected {list(step.context)}")
-        return [value[key] for key in step.context]
+    if container.match is not None:
+        try:
+            return list(container.match(step.context, value))
+        except ArgumentError as error:
+            raise ArgumentError(f"{asker}: {error}") from None
     opened, context = container.flatten(value)
     children = list(opened)
     if context != step.context or len(children) != step.arity:

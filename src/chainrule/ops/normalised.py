@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.backends.registry import is_numpy
 from chainrule.core.primitive import primitive
 from chainrule.ops.arguments import one_axis, shape_of, some_axes
 from chainrule.ops.elementwise import equal, exp, where
@@ -40,6 +41,73 @@ def _logsumexp(xp: Any, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     empty = total == 0
     out = xp.where(empty, xp.full_like(top, -_INF), top + xp.log(xp.where(empty, xp.ones_like(total), total)))
     return out if keepdims or not axes else xp.squeeze(out, axis=axes)
+
+
+_ones: dict[Any, Any] = {}
+
+
+def row_sums(rows: Any) -> Any:
+    """The sum of each row, as a column: a product with ones, made once, takes an eighth of the time of NumPy's sum."""
+    key = (rows.shape[1], rows.dtype)
+    if key not in _ones:
+        if len(_ones) > 64:
+            _ones.clear()
+        _ones[key] = np.ones((rows.shape[1], 1), rows.dtype)
+    return rows.dot(_ones[key])
+
+
+def below_top(x: Any, axis: int) -> tuple[Any, bool] | None:
+    """x without the largest entry of each row, as a matrix, and whether a row holds nothing but -inf.
+
+    None where the rows of NumPy's array x do not lie one behind the other.  `argmax` finds the largest entry in a
+    fifth of the time that `max` takes for rows of 64.
+    """
+    if axis != len(x.shape) - 1 or not x.size or x.dtype.char not in "fd" or not x.flags.c_contiguous:
+        return None
+    n = x.shape[-1]
+    rows = x.reshape(-1, n)
+    top: Any = rows.take(rows.argmax(1) + np.arange(0, x.size, n))[:, None]
+    empty = bool(top.min() == -_INF)
+    if empty:
+        top = np.where(top == -_INF, 0, top)
+    return rows - top, empty
+
+
+def _softmax_numpy(x: Any, axis: int) -> Any:
+    below = below_top(x, axis)
+    if below is None:
+        return _softmax(np, x, axis)
+    weight, empty = below
+    total = row_sums(np.exp(weight, weight))
+    if empty:
+        total[total == 0] = 1
+    return np.divide(weight, total, weight).reshape(x.shape)
+
+
+def _log_softmax_numpy(x: Any, axis: int) -> Any:
+    below = below_top(x, axis)
+    if below is None:
+        return _log_softmax(np, x, axis)
+    low, empty = below
+    total = row_sums(np.exp(low))
+    if empty:
+        total[total == 0] = 1
+    return np.subtract(low, np.log(total, total), low).reshape(x.shape)
+
+
+def _softmax_rule(ct: Any, out: Any, axis: int) -> Any:
+    if not is_numpy(ct) or axis != len(out.shape) - 1:
+        return out * (ct - reduce_sum(ct * out, (axis,), True))
+    g = ct - np.vecdot(ct, out)[..., None]
+    return np.multiply(g, out, g)
+
+
+def _log_softmax_rule(ct: Any, out: Any, axis: int) -> Any:
+    if not is_numpy(ct) or axis != len(out.shape) - 1:
+        return ct - exp(out) * reduce_sum(ct, (axis,), True)
+    share = np.exp(out)
+    share *= np.vecdot(ct, np.ones(ct.shape[-1:], ct.dtype))[..., None]
+    return np.subtract(ct, share, share)
 
 
 def _softmax(xp: Any, x: Any, axis: int) -> Any:
@@ -75,18 +143,18 @@ sum_of_exponentials = primitive(
 shares = primitive(
     "softmax",
     ALONG_AXIS,
-    [lambda ct, out, axis: out * (ct - reduce_sum(ct * out, (axis,), True))],
+    [_softmax_rule],
     parameters="axis",
-    forward=lambda x, axis: _softmax(np, x, axis),
+    forward=_softmax_numpy,
     standard=_softmax,
     samples=_samples,
 )
 log_shares = primitive(
     "log_softmax",
     ALONG_AXIS,
-    [lambda ct, out, axis: ct - exp(out) * reduce_sum(ct, (axis,), True)],
+    [_log_softmax_rule],
     parameters="axis",
-    forward=lambda x, axis: _log_softmax(np, x, axis),
+    forward=_log_softmax_numpy,
     standard=_log_softmax,
     samples=_samples,
 )

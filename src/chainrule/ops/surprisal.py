@@ -1,0 +1,78 @@
+"""The loss of a classifier, -log softmax(x)[class], for rows of logits.
+
+A primitive for measured speed: one node instead of four, and a gradient p - y that is made in one array.  It keeps the
+logits and the classes, and p is computed again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.backends.registry import is_numpy
+from chainrule.core.primitive import Family, primitive
+from chainrule.ops.normalised import below_top, log_shares, row_sums, shares
+from chainrule.ops.take import scatter_along_axis
+from chainrule.ops.views import expand_dims, spread_to
+from chainrule.types import Shape
+
+
+def _standard(xp: Any, x: Any, classes: Any, reduction: str) -> Any:
+    log_softmax: Any = log_shares
+    picked = xp.take_along_axis(log_softmax.primitive.standard(xp, x, 1), xp.reshape(classes, (x.shape[0], 1)), axis=1)
+    losses = xp.reshape(-picked, (x.shape[0],))
+    total = losses if reduction == "none" else xp.sum(losses, dtype=losses.dtype)
+    return total / max(x.shape[0], 1) if reduction == "mean" else total
+
+
+def _surprisal(x: Any, classes: Any, reduction: str) -> Any:
+    below = below_top(x, 1)
+    if below is None or below[1]:
+        return _standard(np, x, classes, reduction)
+    low = below[0]
+    picked = low.take(np.arange(0, low.size, low.shape[1]) + classes)
+    losses = np.log(row_sums(np.exp(low, low))[:, 0])
+    losses -= picked
+    if reduction == "none":
+        return losses
+    total = np.add.reduce(losses)
+    return total / x.dtype.type(len(losses)) if reduction == "mean" else total
+
+
+def _rule(ct: Any, x: Any, classes: Any, reduction: str) -> Any:
+    """ct (p - y)."""
+    if reduction == "mean":
+        ct = ct / max(x.shape[0], 1)
+    ct = expand_dims(ct, 1) if reduction == "none" else ct
+    p = shares(x, 1)
+    if not (is_numpy(p) and is_numpy(ct)):
+        column = spread_to(ct, (x.shape[0], 1))
+        return column * p - scatter_along_axis(column, expand_dims(classes, 1), 1, x.shape[1])
+    p[np.arange(len(p)), classes] -= 1
+    return np.multiply(p, ct, p)
+
+
+def _shape(x: Any, classes: Any, reduction: str) -> Shape:
+    return x.shape[:1] if reduction == "none" else ()
+
+
+def _silent(ct: Any, parameters: dict[str, Any]) -> Any:
+    """A row hangs on its own cotangent."""
+    return expand_dims(ct == 0, 1) if parameters["reduction"] == "none" else ct == 0
+
+
+surprisal = primitive(
+    "surprisal",
+    Family("rows", "transpose", _silent, None),
+    [_rule, None],
+    inputs="x classes",
+    parameters="reduction",
+    forward=_surprisal,
+    standard=_standard,
+    shape_rule=_shape,
+    dtype_rule=lambda x, classes, reduction: np.exp(np.ones(1, x.dtype)).dtype,
+    samples=lambda rng: [
+        ((rng.normal(size=(4, 3)) * 2, rng.integers(0, 3, 4)), (reduction,)) for reduction in ("none", "sum", "mean")
+    ],
+)

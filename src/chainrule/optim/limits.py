@@ -1,0 +1,59 @@
+"""What hyper-parameters may be: a sentence for the message, and the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from typing import Any, NamedTuple
+
+from chainrule.optim.arithmetic import number
+
+
+class Limit(NamedTuple):
+    """The values that an option may have."""
+
+    text: str
+    holds: Callable[[Any], bool]
+
+
+def is_a(value: Any, *kinds: type) -> bool:
+    """isinstance of what a user gave, which tells the type checker nothing, so that it does not ask on."""
+    return isinstance(value, kinds)
+
+
+def plain(value: Any) -> Any:
+    """A value as Python's own: NumPy's scalars as numbers, and lists, as JSON has them, as tuples."""
+    return tuple(map(plain, value)) if is_a(value, list, tuple) else number(value)
+
+
+def is_number(value: Any) -> bool:
+    """Whether this is a finite Python number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
+
+
+def _not_negative(value: Any) -> bool:
+    return is_number(value) and value >= 0
+
+
+def _fraction(value: Any) -> bool:
+    return is_number(value) and 0 <= value < 1
+
+
+def _fractions(value: Any) -> bool:
+    return is_a(value, tuple) and len(value) == 2 and all(map(_fraction, value))
+
+
+def _flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and value >= 1
+
+
+FINITE = Limit("a finite number", is_number)
+NOT_NEGATIVE = Limit("a finite number, 0 or more", _not_negative)
+FRACTION = Limit("a number from 0 to below 1", _fraction)
+BETAS = Limit("two numbers from 0 to below 1", _fractions)
+FLAG = Limit("True or False", _flag)
+COUNT = Limit("a whole number, 1 or more", _count)

@@ -1,0 +1,216 @@
+"""Units: parameters that one pass of arithmetic updates, and how it runs over them.
+
+The step of a small model costs calls, not arithmetic.  So small parameters share state arrays, end to end: their
+gradients are gathered, the formula runs once on the whole, and each parameter has its piece of the change subtracted.
+A large parameter is a unit alone; its arrays are worked through in tiles that stay in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chainrule.backends.registry import is_number
+from chainrule.core.calls import raw
+from chainrule.core.graph import before_write
+from chainrule.errors import ArgumentError, DTypeError, GraphError, ShapeError, SideEffectError, explain
+from chainrule.ops import elementwise, joining, views
+from chainrule.ops.creation import full_like
+from chainrule.optim.arithmetic import PLAIN, Arithmetic, write
+from chainrule.types import Array, Shape
+
+SMALL = 8192  # entries of a parameter that shares its unit
+TOGETHER = 1 << 15  # entries of a unit that is shared
+TILE = 1 << 14  # entries; six float32 arrays of a tile fill 400 kB of a second-level cache
+
+Factors = tuple[Any, ...]
+Change = Callable[[Arithmetic, Factors, Array, Array, Mapping[str, Array], Any, Any], Array]
+"""`(x, factors, gradient, parameter, states, out, spare) -> what to subtract`, in `out` where that is given."""
+
+
+class Member(NamedTuple):
+    """One parameter: its number in the optimiser, its name in messages, the tensor."""
+
+    number: int
+    name: str
+    tensor: Any
+
+
+class Unit:
+    """Some parameters of one dtype; for several of them, each state array holds all of theirs end to end."""
+
+    def __init__(self, members: Sequence[Member], scratch: Scratch | None = None) -> None:
+        self.members = tuple(members)
+        self.params = tuple(member.tensor for member in members)
+        self.shapes: tuple[Shape, ...] = tuple(p.data.shape for p in self.params)
+        self.dtype: Any = self.params[0].data.dtype
+        ends = list(accumulate(prod(shape) for shape in self.shapes))
+        self.bounds = tuple(zip([0, *ends[:-1]], ends, strict=True))
+        self.state: dict[str, Array] = {}
+        self.scratch = scratch or Scratch()
+
+    @property
+    def shared(self) -> bool:
+        """Whether several parameters share the state arrays."""
+        return len(self.params) > 1
+
+    def create(self, name: str, value: float) -> None:
+        """A state array of one value; the step count is a single number."""
+        if name == "step":
+            self.state[name] = np.array(value)
+        elif self.shared:
+            self.state[name] = np.full(self.bounds[-1][1], value, self.dtype)
+        else:
+            data = self.params[0].data  # laid out as the parameter is
+            self.state[name] = np.full_like(data, value) if type(data) is np.ndarray else full_like(data, value)
+
+    def piece(self, name: str, k: int) -> Array:
+        """The part of a state array that belongs to parameter `k`; it shares memory."""
+        whole = self.state[name]
+        if name == "step" or not self.shared:
+            return whole
+        start, stop = self.bounds[k]
+        return whole[start:stop].reshape(self.shapes[k])
+
+    def split(self, operation: str) -> list[Unit]:
+        """Units of one parameter each, for parameters that go different ways from now on."""
+        if not all(type(array) is np.ndarray for array in self.state.values()):
+            fault = "some parameters get no gradient, so their states part, which a trace cannot do"
+            raise SideEffectError(explain(operation, fault, remedy="one such step outside the trace first"))
+        made = [Unit([member]) for member in self.members]
+        for k, unit in enumerate(made):
+            unit.state = {name: np.array(self.piece(name, k)) for name in self.state}
+        return made
+
+    def gradients(self, operation: str) -> tuple[list[Array | None], Arithmetic]:
+        """The gradient of each parameter, and who computes with them.  Raises before anything is changed."""
+        found: list[Array | None] = []
+        ours = True
+        for k, p in enumerate(self.params):
+            g, data, node = p.grad, p.data, p.node
+            if g is None or node is None:  # none came, or it was frozen since
+                g = None
+            elif not (
+                type(g) is type(data) is np.ndarray
+                and g.shape == data.shape == self.shapes[k]
+                and g.dtype == data.dtype == self.dtype
+                and data.flags.writeable
+                and node[1] is None
+            ):
+                g = self._checked(operation, k)
+                ours = ours and type(g) is type(data) is np.ndarray
+            found.append(g)
+        return found, np if ours else PLAIN
+
+    def _checked(self, operation: str, k: int) -> Array:
+        _, name, p = self.members[k]
+        g: Any = raw(p.grad)
+        shown: dict[str, Any] = {"parameter": p, "grad": g}
+        if p.node[1] is not None:
+            raise GraphError(explain(operation, f"{name} is no leaf any more: it was rebound to a result", **shown))
+        if not hasattr(g, "dtype") or g.dtype != p.data.dtype or p.data.dtype != self.dtype:
+            raise DTypeError(explain(operation, f"the dtype of {name} or of its gradient has changed", **shown))
+        if g.shape != p.data.shape or p.data.shape != self.shapes[k]:
+            raise ShapeError(explain(operation, f"the shape of {name} or of its gradient has changed", **shown))
+        if type(p.data) is np.ndarray and not p.data.flags.writeable:
+            remedy = "cr.tensor(a), which copies, for cr.asarray(a)"
+            raise ArgumentError(explain(operation, f"the memory of {name} is read-only", remedy=remedy, **shown))
+        return np.asarray(g) if is_number(g) else g
+
+    def advance(self, x: Arithmetic, grads: Sequence[Array], change: Change, h: Factors) -> None:
+        """Count the step, run the formula, and subtract the change."""
+        step = self.state.get("step")
+        if step is not None:
+            x.add(step, 1.0, step)
+        for p in self.params:
+            before_write(p)
+        if x is PLAIN:
+            self._plainly(grads, change, h)
+        elif self.shared:
+            self._together(grads, change, h)
+        else:
+            self._in_tiles(grads[0], change, h)
+
+    def _together(self, grads: Sequence[Array], change: Change, h: Factors) -> None:
+        g, p, out, spare = self.scratch.take(self.dtype, self.bounds[-1][1])
+        np.concatenate([grad.reshape(-1) for grad in grads], out=g)
+        np.concatenate([param.data.reshape(-1) for param in self.params], out=p)
+        change(np, h, g, p, self.state, out, spare)
+        for param, piece in zip(self.params, self.scratch.pieces(self), strict=True):
+            np.subtract(param.data, piece, param.data)
+
+    def _in_tiles(self, g: Array, change: Change, h: Factors) -> None:
+        p = self.params[0].data
+        states = {name: array for name, array in self.state.items() if name != "step"}
+        if p.size <= TILE or not all(array.flags.c_contiguous for array in (p, *states.values())):
+            np.subtract(p, change(np, h, g, p, states, np.empty_like(p), np.empty_like(p)), p)
+            return
+        arrays = [array.reshape(-1) for array in states.values()]
+        p, g = p.reshape(-1), g.reshape(-1)
+        out, spare = self.scratch.take(self.dtype, TILE)[2:]
+        for start in range(0, p.size, TILE):
+            tile = slice(start, start + TILE)
+            part = p[tile]
+            state = dict(zip(states, [array[tile] for array in arrays], strict=True))
+            np.subtract(part, change(np, h, g[tile], part, state, out[: part.size], spare[: part.size]), part)
+
+    def _plainly(self, grads: Sequence[Array], change: Change, h: Factors) -> None:
+        """On any arrays, in whole operations: what a trace sees.  States that are shared show as `concat` and slices."""
+        if not self.shared:
+            p = self.params[0].data
+            write(p, elementwise.subtract(p, change(PLAIN, h, grads[0], p, self.state, None, None)))
+            return
+        g = joining.concat([views.reshape(grad, (-1,)) for grad in grads])
+        p = joining.concat([views.reshape(param.data, (-1,)) for param in self.params])
+        whole = change(PLAIN, h, g, p, self.state, None, None)
+        for param, (start, stop), shape in zip(self.params, self.bounds, self.shapes, strict=True):
+            write(param.data, elementwise.subtract(param.data, views.reshape(whole[start:stop], shape)))
+
+
+class Scratch:
+    """Buffers that a step uses again.  They hold nothing between steps, and are hidden from copies and from a trace."""
+
+    __slots__ = ("_buffers", "_pieces")
+
+    def __init__(self) -> None:
+        self._buffers: dict[Any, tuple[Array, ...]] = {}
+        self._pieces: list[Array] = []
+
+    def __reduce__(self) -> Any:
+        return Scratch, ()
+
+    def take(self, dtype: Any, count: int) -> tuple[Array, ...]:
+        """Four buffers: gradient, parameter, the change, spare.  Of one dtype always asked for with the same count."""
+        buffers = self._buffers.get(dtype)
+        if buffers is None:
+            buffers = self._buffers[dtype] = tuple(np.empty(count, dtype) for _ in range(4))
+        return buffers
+
+    def pieces(self, unit: Unit) -> list[Array]:
+        """The change, in pieces of the shapes of the parameters."""
+        if not self._pieces:
+            out = self._buffers[unit.dtype][2]
+            self._pieces = [out[a:b].reshape(shape) for (a, b), shape in zip(unit.bounds, unit.shapes, strict=True)]
+        return self._pieces
+
+
+def partition(members: Sequence[Member], scratch: Scratch) -> list[Unit]:
+    """The units of a group, in the order of their first parameters.  `scratch` is for the large ones."""
+    batches: list[list[Member]] = []
+    unfilled: dict[Any, tuple[list[Member], int]] = {}  # by dtype, with the entries in it
+    for member in members:
+        data = member.tensor.data
+        if type(data) is not np.ndarray or data.size > SMALL:
+            batches.append([member])
+            continue
+        batch, held = unfilled.get(data.dtype, ([], TOGETHER))
+        if held + data.size > TOGETHER:
+            batch, held = list[Member](), 0
+            batches.append(batch)
+        batch.append(member)
+        unfilled[data.dtype] = (batch, held + data.size)
+    return [Unit(batch, scratch if len(batch) == 1 else None) for batch in batches]
