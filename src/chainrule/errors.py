@@ -85,6 +85,10 @@ class FileError(ChainruleError, OSError):
     """A file that cannot be read or written: no such folder, no permission, a full disk.  `errno` says which."""
 
 
+class DataError(ChainruleError, ValueError):
+    """A file of data that is missing, damaged, foreign or too short."""
+
+
 class VerificationError(ChainruleError, AssertionError):
     """A derivative that differs from what differences or the complex step say."""
 

@@ -39,13 +39,12 @@ class Draws:
         if generator not in self.known:
             self.known[generator] = copied(like)
 
-    def again(self) -> Draws:
-        """Make this context draw what the noted run drew: in a context of its own, and once."""
+    def again(self) -> None:
+        """Make this context draw what the noted run drew.  Nothing ends that, so the context is one made for it."""
         draws = Draws(_draws.get(), replays=True)
         draws.known = {generator: copied(before) for generator, before in self.known.items()}
         draws.process = self.process
         _draws.set(draws)
-        return draws
 
 
 _draws: ContextVar[Draws | None] = ContextVar("draws", default=None)
@@ -114,12 +113,17 @@ def _of_the_process() -> np.random.Generator:
     return found
 
 
+def is_generator(value: Any) -> bool:
+    """Whether `value` is one, of any kind of bits."""
+    return isinstance(value, np.random.Generator)
+
+
 def checked(operation: str, generator: Any) -> np.random.Generator:
     """`generator`, if it is one.
 
     **Raises** DTypeError.
     """
-    if isinstance(generator, np.random.Generator):
+    if is_generator(generator):
         return generator
     legacy = isinstance(generator, np.random.RandomState) or generator is np.random
     fault = "NumPy's legacy random numbers are no generator" if legacy else "this is no generator"

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import ArgumentError, explain
+from chainrule.random import draw
 
 
-def two_moons(n: int = 100, noise: float = 0.1, *, generator: np.random.Generator) -> tuple[Any, Any]:
+def two_moons(n: int = 100, noise: float = 0.1, *, generator: np.random.Generator | None = None) -> tuple[Any, Any]:
     """Points on two interleaved half circles of radius 1, in random order, each moved by normal noise.
 
     The upper one is (cos t, sin t), the lower one (1 - cos t, 1/2 - sin t), t evenly from 0 to pi.  `noise` is the
@@ -32,5 +33,5 @@ def two_moons(n: int = 100, noise: float = 0.1, *, generator: np.random.Generato
         np.stack([1.0 - np.cos(lower), 0.5 - np.sin(lower)], axis=1),
     ])  # fmt: skip
     labels = np.repeat([0, 1], [upper.size, lower.size])
-    order = generator.permutation(n)
-    return points[order] + generator.normal(0.0, noise, points.shape), labels[order]
+    order = draw.permutation(n, generator=generator)
+    return points[order] + draw.normal(points.shape, 0.0, noise, dtype=np.float64, generator=generator), labels[order]

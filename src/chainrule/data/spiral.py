@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import ArgumentError, explain
+from chainrule.random import draw
 
 
 def two_arm_spiral(
-    n: int = 200, revolutions: float = 2.5, noise: float = 0.5, *, generator: np.random.Generator
+    n: int = 200, revolutions: float = 2.5, noise: float = 0.5, *, generator: np.random.Generator | None = None
 ) -> tuple[Any, Any]:
     """Points on two arms r = t, angle = 2 pi `revolutions` t, t evenly from 0 to 1, in random order.
 
@@ -30,7 +31,11 @@ def two_arm_spiral(
     counts = [n // 2, n - n // 2]
     radius = np.concatenate([np.linspace(0.0, 1.0, count) for count in counts])
     labels = np.repeat([0, 1], counts)
-    angle = 2.0 * np.pi * revolutions * radius + np.pi * labels + generator.normal(0.0, noise, n)
+    angle = (
+        2.0 * np.pi * revolutions * radius
+        + np.pi * labels
+        + draw.normal(n, 0.0, noise, dtype=np.float64, generator=generator)
+    )
     points = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    order = generator.permutation(n)
+    order = draw.permutation(n, generator=generator)
     return points[order], labels[order]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
@@ -41,6 +42,18 @@ class Archive(NamedTuple):
 def refusal(operation: str, path: Path, fault: str, remedy: str = "") -> CheckpointError:
     """The error for a file that is damaged or foreign."""
     return CheckpointError(explain(operation, f"{path} {fault}", remedy=remedy))
+
+
+@contextmanager
+def parsing(operation: str, path: Path) -> Generator[None]:
+    """Whatever a damaged or foreign file makes its readers raise becomes a CheckpointError that names it."""
+    try:
+        yield
+    except (ChainruleError, MemoryError):
+        raise
+    except Exception as error:
+        reason = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+        raise refusal(operation, path, f"is damaged or foreign: {reason[:200]}") from error
 
 
 # ---------------------------------------------------------------- writing
@@ -103,17 +116,33 @@ def read(operation: str, path: Path) -> Archive:
     """
     with reading(operation, path) as file:
         sealed = _is_sealed(operation, path, file)
-        try:
-            with zipfile.ZipFile(file) as archive:
-                found = _contents(archive, file.seek(0, 2))
-        except (ChainruleError, MemoryError):
-            raise
-        except Exception as error:
-            fault = "is damaged or cut short" if _begins(file) == b"PK" else f"is no {path.suffix} file"
-            raise refusal(operation, path, f"{fault} ({_reason(error)})") from error
+        file.seek(0)
+        if file.read(2) != b"PK":
+            raise refusal(operation, path, "is no zip, as a .npz file is")
+        with parsing(operation, path), zipfile.ZipFile(file) as archive:
+            found = _contents(archive, file.seek(0, 2))
     if found.manifest is not None and not sealed:
         raise refusal(operation, path, "is damaged: the checksum at its end is gone")
     return found
+
+
+def checked(operation: str, path: Path, found: Archive, format: str, version: int) -> tuple[Manifest, list[Array]]:
+    """The manifest, and the arrays in the order of `write`, of a file in this format, up to this version.
+
+    **Raises** CheckpointError for any other.
+    """
+    manifest = found.manifest or {}
+    if manifest.get("format") != format:
+        kind = manifest.get("format", "arrays, and no manifest of chainrule")
+        remedy = {"chainrule weights": "io.load", "chainrule checkpoint": "io.load_checkpoint"}.get(str(kind), "")
+        raise refusal(operation, path, f"is no file of {format}: it holds {kind}", remedy)
+    with parsing(operation, path):
+        if manifest["version"] > version:
+            fault = (
+                f"was written by a newer chainrule: format {manifest['version']}, and this one reads up to {version}"
+            )
+            raise refusal(operation, path, fault)
+        return manifest, [found.arrays[member] for member in manifest["members"]]
 
 
 def _is_sealed(operation: str, path: Path, file: IO[bytes]) -> bool:
@@ -130,20 +159,11 @@ def _is_sealed(operation: str, path: Path, file: IO[bytes]) -> bool:
     return True
 
 
-def _begins(file: IO[bytes]) -> bytes:
-    file.seek(0)
-    return file.read(2)
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
-
-
 def _contents(archive: zipfile.ZipFile, size: int) -> Archive:
     infos = archive.infolist()
     stored = all(info.compress_type == zipfile.ZIP_STORED for info in infos)
     if sum(info.file_size for info in infos) > (size if stored else max(COMPRESSED, 100 * size)):
-        raise ValueError("it would expand beyond measure")
+        raise ValueError("its contents would be larger than it can hold")
     manifest: Any = None
     arrays: dict[str, Array] = {}
     for info in infos:
@@ -166,11 +186,14 @@ def _array(content: bytes) -> Array:
     header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
     if header is None:
         raise ValueError(f"an array in format {version}")
-    shape, in_fortran_order, dtype = header(stream)
+    try:
+        shape, in_fortran_order, dtype = header(stream)
+    except MemoryError:  # a header so nested that Python's parser gives up
+        raise ValueError("an array without a readable header") from None
     if dtype.kind not in KINDS:
-        raise ValueError(f"an array of {dtype}")
+        raise ValueError(f"an array of dtype {dtype}")
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
-        raise ValueError(f"an array {dtype}{list(shape)} of {len(content) - stream.tell()} bytes")
+        raise ValueError(f"an array of dtype {dtype} and shape {shape} in {len(content) - stream.tell()} bytes")
     if not math.prod(shape):
         return np.empty(shape, dtype)
     entries = np.frombuffer(content, dtype, offset=stream.tell())

@@ -16,6 +16,7 @@ from chainrule.core.calls import raw
 from chainrule.errors import ArgumentError, DTypeError, explain
 from chainrule.io import archive, safetensors_file
 from chainrule.io.replacing import as_path, reading, replacing
+from chainrule.io.trees import place
 from chainrule.types import Array
 
 FORMAT, VERSION = "chainrule weights", 1
@@ -124,15 +125,7 @@ def _texts(metadata: Mapping[str, str] | None) -> dict[str, str]:
 def _first_names(arrays: dict[str, Array]) -> dict[str, str]:
     """For each name the first one of the same array: itself, unless it is tied to one before it."""
     seen: dict[Any, str] = {}
-    return {name: seen.setdefault(_place(array), name) for name, array in arrays.items()}
-
-
-def _place(array: Array) -> Any:
-    """What two arrays have in common when they are the same entries of the same memory in the same order."""
-    if not array.size:
-        return id(array)
-    strides = [step for step, length in zip(array.strides, array.shape, strict=True) if length > 1]
-    return array.__array_interface__["data"][0], array.shape, *strides, array.dtype.str
+    return {name: seen.setdefault(place(array), name) for name, array in arrays.items()}
 
 
 # ---------------------------------------------------------------- what is read
@@ -142,15 +135,10 @@ def _read(operation: str, path: Any) -> tuple[dict[str, Array], dict[str, str]]:
         return _read_npz(operation, path)
     with reading(operation, path) as file:
         content = file.read()
-    try:
+    with archive.parsing(operation, path):
         arrays, texts = safetensors_file.decode(operation, content)
         names, texts = _names(arrays, texts)
-        tied = {name: arrays[kept] for name, kept in names.items()}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        if isinstance(error, DTypeError):
-            raise
-        raise archive.refusal(operation, path, f"is no .safetensors file, or damaged ({error})") from error
-    return tied, texts
+        return {name: arrays[kept] for name, kept in names.items()}, texts
 
 
 def _names(arrays: dict[str, Array], texts: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -165,18 +153,9 @@ def _names(arrays: dict[str, Array], texts: dict[str, str]) -> tuple[dict[str, s
 
 
 def _read_npz(operation: str, path: Path) -> tuple[dict[str, Array], dict[str, str]]:
-    manifest, arrays = archive.read(operation, path)
-    if manifest is None:
-        return arrays, {}
-    if manifest.get("format") != FORMAT:
-        remedy = "io.load_checkpoint" if "checkpoint" in str(manifest.get("format")) else ""
-        raise archive.refusal(operation, path, "holds no weights", remedy)
-    if manifest.get("version") != VERSION:
-        raise archive.refusal(
-            operation, path, f"was written by a newer chainrule, in version {manifest.get('version')}"
-        )
-    try:
-        members = manifest["members"]
-        return {name: arrays[members[at]] for name, at in manifest["names"].items()}, manifest["metadata"]
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise archive.refusal(operation, path, "is damaged: its manifest does not fit its arrays") from error
+    found = archive.read(operation, path)
+    if found.manifest is None:  # NumPy wrote it
+        return found.arrays, {}
+    manifest, arrays = archive.checked(operation, path, found, FORMAT, VERSION)
+    with archive.parsing(operation, path):
+        return {name: arrays[position] for name, position in manifest["names"].items()}, dict(manifest["metadata"])

@@ -2,7 +2,8 @@
 
 The call leaves one node, whose parents are whatever older nodes the function leaned on: its arguments' and those of
 tensors that it closes over.  Either walk runs the function anew and passes through the nodes it leaves this time,
-down to the older ones, where the outer walk goes on.
+down to the older ones, where the outer walk goes on.  What the function drew at random it draws again, from copies of
+the generators (`core.generators`).
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ from contextvars import Context, copy_context
 from functools import wraps
 from typing import Any, NamedTuple
 
-from chainrule import tree
-from chainrule.core.calls import hides_nan, is_tensor, pick_node, raw, wrap
+from chainrule import modes, tree
+from chainrule.core.calls import fingerprints, hides_nan, is_tensor, pick_node, raw, wrap
+from chainrule.core.generators import Draws, current, is_generator, noted
 from chainrule.core.graph import Node, next_number, own_copy, reach_newer
 from chainrule.errors import StaleGraphError, explain
 from chainrule.ops.creation import full_like
 from chainrule.transforms.arguments import alike, is_array, is_paused
 from chainrule.walks.forward import Forward
-from chainrule.walks.reverse import reverse_newer, send_fitted
+from chainrule.walks.reverse import reverse_newer
 
 
 class Call(NamedTuple):
-    """What a checkpoint keeps: the function and its arguments, and the context of its first run.
+    """What a checkpoint keeps: the function and its arguments, the context of its first run, and what that drew from.
 
     The context holds NumPy's error state, grad mode and whatever else is set per context.
     """
@@ -32,13 +34,22 @@ class Call(NamedTuple):
     leaves: list[Any]
     structure: tree.Structure
     context: Context
+    draws: Draws
 
     def run(self) -> tuple[int, list[Any], tree.Structure]:
         """The function's results, and the number that everything recorded on the way is newer than."""
         since = next_number()
-        leaves = [alike(leaf, leaf.data, leaf.node) if is_tensor(leaf) else leaf for leaf in self.leaves]
-        args, keywords = tree.unflatten(self.structure, leaves)
+        args, keywords = tree.unflatten(self.structure, [_handed(leaf) for leaf in self.leaves])
         return since, *tree.flatten(self.f(*args, **keywords))
+
+    def run_again(self) -> tuple[int, list[Any], tree.Structure]:
+        """`run` where the first run began: in its context, and with the draws that it made."""
+
+        def run() -> tuple[int, list[Any], tree.Structure]:
+            self.draws.again()
+            return self.run()
+
+        return self.context.copy().run(run)
 
 
 class _Checkpoint:
@@ -59,11 +70,12 @@ class _Checkpoint:
     def pull(self, node: Node, parents: Sequence[Any], ct: Any, graph: bool, cts: dict[int, Any]) -> None:
         since, ys = _again(node)
         roots = [(y.node, c) for y, c in zip(ys, ct, strict=True) if c is not None and y.node is not None]
+        older = [parent[0] for parent in parents if parent is not None]
+        # Cotangents are added to those that are there, one by one, as without a checkpoint: sums are equal to the bit.
+        start = {number: cts[number] for number in older if number in cts}
         # A NaN that is hidden further out raises no flag in here.
-        found = reverse_newer(roots, graph, since, careful=hides_nan(*[raw(y) for y in ys]))
-        for parent in parents:
-            if parent is not None and parent[0] in found:
-                send_fitted(cts, parent, found[parent[0]])
+        found = reverse_newer(roots, graph, since, careful=hides_nan(*[raw(y) for y in ys]), start=start)
+        cts.update((number, found[number]) for number in older if number in found)
 
     def push(self, node: Node, tangents: Sequence[Any], graph: bool) -> list[Any]:
         since, ys = _again(node)
@@ -85,13 +97,13 @@ def _again(node: Node) -> tuple[int, list[Any]]:
 
     **Raises** StaleGraphError where it leans on other tensors now.
     """
-    call, places, watched = node[3]
+    call, places, watched, prints = node[3]
     for parent, data in watched:
         leaf = parent[3].tensor()
         if leaf is not None and leaf.data is not data:
             fault = "a tensor that the function closes over has another array by now"
             raise StaleGraphError(explain("checkpoint", fault, closed_over=data, remedy="the tensor as an argument"))
-    since, leaves, _ = call.context.copy().run(call.run)
+    since, leaves, _ = call.run_again()
     known = {parent[0] for parent in node[2]}
     ys = [leaves[k] if k < len(leaves) and is_tensor(leaves[k]) else None for k in places]
     if (
@@ -100,6 +112,10 @@ def _again(node: Node) -> tuple[int, list[Any]]:
     ):
         fault = "the function leans on other tensors when it runs again"
         raise StaleGraphError(explain("checkpoint", fault, remedy="a function that depends on its arguments alone"))
+    if prints is not None and prints != fingerprints(tuple(raw(y) for y in ys)):
+        fault = "the function computes something else when it runs again"
+        remedy = "draws by cr.random, and whatever else may change as an argument"
+        raise StaleGraphError(explain("checkpoint", fault, result=ys[0], remedy=remedy))
     return since, ys
 
 
@@ -116,7 +132,14 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
 
     **Shapes** as f's, trees of tensors included.  Derivatives of every order and mode are those of f, also with
     respect to tensors that f closes over.  f must compute the same again: from its arguments and what it closes over,
-    unchanged.  **Raises** StaleGraphError where a leaf was written to in between, or f leans on other tensors.
+    unchanged.  Within `cr.debug()` a walk compares the results of both runs.
+
+    **Random**: the second run draws what the first one drew, bit for bit, and moves no generator: whatever `cr.random`
+    and layers draw, from the process's generator, from `use`'s, or from one that f or a layer holds; and whatever f
+    draws by itself (`generator.normal()`) from generators among its arguments or `cr.random.current()`.  Not seen: what
+    f draws by itself from a generator that it closes over, and `np.random.rand` and its like.
+
+    **Raises** StaleGraphError where a leaf was written to in between, or f leans on other tensors.
 
     **Source** Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016, section 4.
 
@@ -130,13 +153,18 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
         if is_paused():
             return f(*args, **keywords)
         leaves, structure = tree.flatten((args, keywords))
-        call = Call(f, [_kept(leaf) for leaf in leaves], structure, copy_context())
-        since, results, form = call.run()
+        context = copy_context()
+        with noted() as draws:
+            call = Call(f, [_kept(leaf) for leaf in leaves], structure, context, draws)
+            since, results, form = call.run()
         places = [k for k, y in enumerate(results) if is_tensor(y) and y.node is not None]
         parents = _leant_on([results[k].node for k in places], since)
         if parents:
-            watched = _closed_over(parents, call)
-            node: Node = [next_number(), _CHECKPOINT, tuple(parents), (call, places, watched), (), None, None]
+            prints = (
+                fingerprints(tuple(results[k].data for k in places)) if modes.unusual and modes.is_debug() else None
+            )
+            kept = (call, places, _closed_over(parents, call), prints)
+            node: Node = [next_number(), _CHECKPOINT, tuple(parents), kept, (), None, None]
             for index, k in enumerate(places):
                 y = results[k]
                 shares = getattr(y.data, "base", None) is not None or y.node[0] < since
@@ -160,3 +188,10 @@ def _kept(leaf: Any) -> Any:
             leaf.shared = True
         return alike(leaf, leaf.data, leaf.node)
     return own_copy(leaf) if is_array(leaf) else leaf
+
+
+def _handed(leaf: Any) -> Any:
+    """An argument as f receives it: a tensor of its own; a generator, or the copy that stands for it in a second run."""
+    if is_tensor(leaf):
+        return alike(leaf, leaf.data, leaf.node)
+    return current(leaf) if is_generator(leaf) else leaf

@@ -51,17 +51,23 @@ def reverse(
 
 
 def reverse_newer(
-    roots: Sequence[tuple[Node, Any]], graph: bool, since: int, wanted: set[int] | None = None, careful: bool = False
+    roots: Sequence[tuple[Node, Any]],
+    graph: bool,
+    since: int,
+    wanted: set[int] | None = None,
+    careful: bool = False,
+    start: dict[int, Any] | None = None,
 ) -> dict[int, Any]:
     """The walk over nodes newer than number `since` only: the cotangents, by number, that arrive at older nodes.
 
-    `wanted`: those of these alone.  `careful`: look at every entry from the start, as behind a hidden NaN.
+    `wanted`: those of these alone.  `careful`: look at every entry from the start, as behind a hidden NaN.  `start`:
+    what has arrived at older nodes before.
     """
     nodes = reach_newer([node for node, _ in roots], since)
     live = None if wanted is None else _leading_to(wanted, nodes)
     if live is not None:
         nodes = [node for node in nodes if node[0] in live]
-    cts: dict[int, Any] = {}
+    cts = dict(start or {})
     for node, ct in roots:
         send(cts, node[0], ct)
     _sweep(nodes, cts, graph, live, set(), False, careful)
