@@ -1,11 +1,8 @@
-"""`chainrule train chars`: a transformer that learns which character comes next.
-
-Model, initial weights and training are GPT-2's and nanoGPT's at the size of a CPU: token and learned position embeddings,
-pre-norm blocks with causal attention and GELU, a last normalisation, a head that shares the embedding's weights or not.
-"""
+"""`chainrule train chars`: the character transformer learns which character comes next in a text."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,21 +10,38 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chainrule import data, nn, optim, random
-from chainrule.errors import ArgumentError, explain
+from chainrule import data, io, nn, optim, random
+from chainrule.errors import ArgumentError, CheckpointError, explain
+from chainrule.training.folder import CHECKPOINT, read
 from chainrule.training.loop import Check, Task
 from chainrule.training.program import Program
-from chainrule.training.progress import in_words
-from chainrule.training.settings import COUNT, FRACTION, NATURAL, NOT_NEGATIVE, POSITIVE, Choice, Location, Settings, Switch, option
+from chainrule.training.rates import falling
+from chainrule.training.settings import (
+    COUNT,
+    FRACTION,
+    NATURAL,
+    NOT_NEGATIVE,
+    POSITIVE,
+    Choice,
+    Location,
+    Settings,
+    Switch,
+    follows,
+    option,
+    refused,
+)
 from chainrule.training.sources import Windows, consecutive
+from chainrule.training.transformer import Transformer
 from chainrule.types import Array
 
 HELD_OUT = 0.1
 """The part of the text, its end, that is held out; as in nanoGPT's preparation of characters."""
 SUBSET = 240
 """How many windows the evaluations on the way look at: as many as nanoGPT's, which draws 20 batches of 12."""
-STD = 0.02
-"""Of the initial weights. Radford and others, Language Models are Unsupervised Multitask Learners, 2019, and its code."""
+AT_ONCE = 4096
+"""How many characters an evaluation puts through the model at once."""
+BETAS = (0.9, 0.99)
+"""Of AdamW, as in nanoGPT for few characters a step."""
 
 
 @dataclass(frozen=True)
@@ -80,3 +94,101 @@ class CharacterSettings(Settings):
             raise refused(f"--final-rate {self.final_rate:g} is above --learning-rate {self.learning_rate:g}")
         if self.warm_up >= self.decay_iterations:
             raise refused(f"--warm-up {self.warm_up} leaves nothing of {self.decay_iterations} steps")
+
+
+def build(settings: CharacterSettings) -> Task:
+    """The task that the settings describe."""
+    text = data.read_text(settings.text) if settings.text else data.default_text()
+    vocabulary, training, validation = data.characters(text, HELD_OUT, block=settings.block)
+    made = model(settings, len(vocabulary))
+    optimizer = optim.AdamW(
+        [{"params": made.matrices, "weight_decay": settings.weight_decay}, {"params": made.vectors, "weight_decay": 0.0}],
+        lr=settings.learning_rate,
+        betas=BETAS,
+    )
+    schedule = falling(
+        optimizer, settings.learning_rate, settings.decay_iterations, settings.warm_up, settings.final_rate
+    )
+    some, all_of_it = consecutive(validation, settings.block, SUBSET), consecutive(validation, settings.block)
+    notes = {"characters": vocabulary.characters, "text": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()}
+
+    def conclude(check: Check) -> dict[str, Any]:
+        return {"validation_loss": mean_loss(made, *all_of_it, check), "parameters": sum(p.size for p in made.parameters())}
+
+    return Task(
+        settings=settings,
+        model=made,
+        optimizer=optimizer,
+        schedule=schedule,
+        source=Windows(training, settings.block, settings.batch, random.generator(settings.seed, 1)),
+        generator=random.generator(settings.seed, 2),
+        steps=settings.iterations,
+        evaluate_every=settings.evaluate_every,
+        measures=("validation_loss",),
+        loss=lambda x, y: loss(made, x, y),
+        evaluate=lambda check: {"validation_loss": mean_loss(made, *some, check)},
+        conclude=conclude,
+        clip=settings.clip or None,
+        notes=notes,
+    )
+
+
+def model(settings: CharacterSettings, characters: int) -> Transformer:
+    """The model that the settings describe, with its initial weights."""
+    return Transformer(
+        characters,
+        layers=settings.layers,
+        heads=settings.heads,
+        width=settings.width,
+        block=settings.block,
+        dropout=settings.dropout,
+        bias=settings.bias,
+        tied=not settings.untied,
+        dtype=settings.dtype,
+        generator=random.generator(settings.seed, 0),
+    )
+
+
+def loss(model: Transformer, x: Array, y: Array, reduction: str = "mean") -> Any:
+    """Cross-entropy of the characters that came next, in nats."""
+    logits = model(x)
+    return nn.cross_entropy(logits.reshape(-1, logits.shape[-1]), y.reshape(-1), reduction=reduction)
+
+
+def mean_loss(model: Transformer, x: Array, y: Array, check: Check) -> float:
+    """The mean over all characters of windows, a few windows at once."""
+    rows, total = max(1, AT_ONCE // x.shape[1]), 0.0
+    for start in range(0, len(x), rows):
+        check()
+        total += float(loss(model, x[start : start + rows], y[start : start + rows], "sum").item())
+    return total / y.size
+
+
+def load(folder: str) -> tuple[Transformer, data.Vocabulary]:
+    """The model in the folder of a run, ready for use, and the characters that it knows.
+
+    **Raises** ArgumentError for a folder that holds no such run, CheckpointError for a checkpoint that is damaged or foreign.
+    """
+    about = read(folder, "sample")["about"]
+    if about["program"] != PROGRAM.name:
+        fault = f"{folder} holds a run of `chainrule train {about['program']}`, which writes no text"
+        raise ArgumentError(explain("sample", fault, expected="one of `chainrule train chars`"))
+    vocabulary = data.Vocabulary(about["notes"]["characters"])
+    made = model(CharacterSettings(**about["settings"]), len(vocabulary))
+    io.load_checkpoint(f"{folder}/{CHECKPOINT}", model=made)
+    return made.eval(), vocabulary
+
+
+def report(outcome: Mapping[str, Any]) -> str:
+    """The outcome in words."""
+    return f"validation loss {outcome['validation_loss']:.4f} · {outcome['parameters']:,} parameters"
+
+
+PROGRAM = Program(
+    name="chars",
+    title="a transformer that writes text, character by character",
+    settings=CharacterSettings,
+    task=build,
+    report=report,
+    afterwards="to write text with it: chainrule sample {folder}",
+)

@@ -11,6 +11,7 @@ import numpy as np
 from chainrule import data, nn, optim, random
 from chainrule.training.loop import Check, Task
 from chainrule.training.progress import one
+from chainrule.training.rates import falling
 from chainrule.training.settings import COUNT, NOT_NEGATIVE, POSITIVE, Settings, follows, option
 from chainrule.training.sources import Passes
 from chainrule.types import Array

@@ -55,8 +55,8 @@ def _add_controls(parser: argparse.ArgumentParser, name: str) -> None:
     group.add_argument("--no-progress", action="store_true", help="only what came out at the end")
     group.add_argument("--tensorboard", action="store_true", help="events for TensorBoard, in DIR/tensorboard")
     group.add_argument(
-        "--save-every", type=NOT_NEGATIVE, default=30.0, metavar="SECONDS",
-        help="a checkpoint at least so often, and at each evaluation (default: 30)",
+        "--save-every", type=NOT_NEGATIVE, default=10.0, metavar="SECONDS",
+        help="how often a checkpoint is saved (default: 10)",
     )  # fmt: skip
 
 

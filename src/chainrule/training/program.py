@@ -24,6 +24,7 @@ from chainrule.training.signals import Signals, Stop, listening
 from chainrule.walkthrough.interrupt import Interrupted
 
 REDRAW = 60.0  # seconds between two pictures of the curve while a run goes on
+SHARE = 20.0  # a checkpoint comes no sooner than so many times the time that the last one took
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Controls:
     resume: str | None = None
     progress: bool = True
     tensorboard: bool = False
-    save_every: float = 30.0
+    save_every: float = 10.0
 
 
 def train(program: Program, given: Mapping[str, Any], controls: Controls) -> int:
@@ -121,7 +122,9 @@ class Session:
         self.signals = signals
         self.command = _command(program, folder, controls)
         self.saved_step: int | None = None if controls.resume is None else run.step
-        self.saved_at = self.drawn_at = self.began = time.perf_counter()
+        self.began = time.perf_counter()
+        self.save_at = self.began
+        self.draw_at = self.began + REDRAW
         self.seconds_before = run.seconds
 
     def work(self) -> int:
@@ -162,9 +165,9 @@ class Session:
                 progress.stepped(step, run.history.loss[-1], run.history.rate[-1])
             if events is not None:
                 events.add(step, event, run.history)
-            if event == "measure" or time.perf_counter() - self.saved_at >= self.controls.save_every:
+            if time.perf_counter() >= self.save_at:
                 self._save()
-                if time.perf_counter() - self.drawn_at >= REDRAW:
+                if time.perf_counter() >= self.draw_at:
                     self._draw()
         progress.say("evaluating")
         run.conclude(self.signals.check)
@@ -173,13 +176,16 @@ class Session:
         self.folder.save_result(run, self.program.name)
 
     def _save(self) -> None:
-        self.run.seconds = self.seconds_before + time.perf_counter() - self.began
+        start = time.perf_counter()
+        self.run.seconds = self.seconds_before + start - self.began
         self.folder.save(self.run, self.program.name)
-        self.saved_step, self.saved_at = self.run.step, time.perf_counter()
+        self.saved_step = self.run.step
+        end = time.perf_counter()
+        self.save_at = end + max(self.controls.save_every, SHARE * (end - start))
 
     def _draw(self) -> None:
         self.folder.draw(self.run, self.program.name)
-        self.drawn_at = time.perf_counter()
+        self.draw_at = time.perf_counter() + REDRAW
 
     def _with_what_is_kept(self, error: ChainruleError | OSError) -> ChainruleError:
         """The same error; where something was saved, it says so."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import chainrule as cr
-from chainrule.errors import ArgumentError, explain
+from chainrule.training.transformer import Memory
 from chainrule.types import Array
 
 
@@ -25,7 +25,7 @@ def write(
     from chainrule.training.characters import load
 
     model, vocabulary = load(folder)
-    beginning = vocabulary.encode(prompt) if prompt else Array([])
+    beginning = vocabulary.encode(prompt)
     say = show or _print
     say(prompt.lstrip("\n"))
     for number in characters(model, beginning, tokens, temperature, top_k, cr.random.generator(seed)):
@@ -64,7 +64,7 @@ class Reading:
 
     def _read(self, numbers: list[int]) -> Array:
         if not self.window:
-            self._memory = self.model.memory() if self.is_cached else None
+            self._memory = Memory() if self.is_cached else None
         self.window += numbers
         given = numbers if self.is_cached else self.window
         return self.model.next_logits(np.array([given]), self._memory)[0]
