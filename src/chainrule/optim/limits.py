@@ -47,6 +47,22 @@ def _flag(value: Any) -> bool:
     return isinstance(value, bool)
 
 
+def _natural(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _unit(value: Any) -> bool:
+    return is_number(value) and 0 <= value <= 1
+
+
+def _positive_unit(value: Any) -> bool:
+    return is_number(value) and 0 < value <= 1
+
+
+def _positive(value: Any) -> bool:
+    return is_number(value) and value > 0
+
+
 def _count(value: Any) -> bool:
     return type(value) is int and value >= 1
 
@@ -57,3 +73,7 @@ FRACTION = Limit("a number from 0 to below 1", _fraction)
 BETAS = Limit("two numbers from 0 to below 1", _fractions)
 FLAG = Limit("True or False", _flag)
 COUNT = Limit("a whole number, 1 or more", _count)
+NATURAL = Limit("a whole number, 0 or more", _natural)
+POSITIVE = Limit("a finite number above 0", _positive)
+UNIT = Limit("a number from 0 to 1", _unit)
+POSITIVE_UNIT = Limit("a number above 0, up to 1", _positive_unit)

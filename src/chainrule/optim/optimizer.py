@@ -7,7 +7,7 @@ needs, and a formula for the change; how that runs over the parameters is `units
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,9 @@ class Optimizer(States):
     `params`: tensors, or (name, tensor) pairs, or dictionaries of `params` and the hyper-parameters that differ.
     `param_groups` holds the hyper-parameters as Python numbers, read at each step.
     """
+
+    _elementwise: ClassVar[bool] = True
+    """Whether the formula looks at one entry at a time, so that parameters may be put together or cut up."""
 
     def __init__(self, params: Iterable[Any], **defaults: Any) -> None:
         self.defaults = self._checked(defaults)
@@ -79,7 +82,7 @@ class Optimizer(States):
         self._complete(group)
         if any(isinstance(entry, tuple) for entry in entries):
             group["param_names"] = [m.name for m in members]
-        units = partition(members, self._scratch)
+        units = partition(members, self._scratch, self._elementwise)
         for unit in units:
             for name, value in self._state_names(group).items():
                 unit.create(name, value)
@@ -133,7 +136,7 @@ class Optimizer(States):
         todo = [entry for k in range(len(self.param_groups)) for entry in self._ready(k)]
         with np.errstate(all="ignore"):  # what overflows shows in the parameters; a warning must not end a step halfway
             for unit, grads, x, h in todo:
-                unit.advance(x, grads, self._change, h)
+                unit.advance(x, grads, self._change, h, self._elementwise)
         return loss
 
     def _ready(self, k: int) -> list[tuple[Unit, list[Array], Arithmetic, Factors]]:
