@@ -1,5 +1,6 @@
 """Laws of values: what a record computes, whoever computes it and however the arrays lie in memory."""
 
+import math
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +22,10 @@ from tests.laws.registry import every, has_rules, law
 LENGTH_FREE = {"axes", "axis", "keepdims", "exponent", "order", "dtype", "correction", "condition"}
 DTYPES = (np.float64, np.float32, np.int64, np.int8, np.bool_)
 
+NORMAL: dict[str, Any] = {
+    "none": lambda x: 0.5 * math.erfc(-x / math.sqrt(2)),
+    "tanh": lambda x: 0.5 + 0.5 * math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)),
+}
 # Where NumPy has no function of that name: the textbook's.
 TEXTBOOK: dict[str, Any] = {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
@@ -28,6 +33,9 @@ TEXTBOOK: dict[str, Any] = {
     "softplus": lambda x: np.log(1 + np.exp(x)),
     "relu": lambda x: np.where(x > 0, x, 0 * x),
     "step": lambda x: np.heaviside(x, 0.0),
+    "erf": np.vectorize(math.erf),
+    "gelu": lambda x, approximate: x * np.vectorize(NORMAL[approximate])(x),
+    "silu": lambda x: x / (1 + np.exp(-x)),
     "identity": lambda x: x,  # NumPy means the matrix
     "at_least": np.maximum,
     "at_most": np.minimum,
