@@ -1,0 +1,1 @@
+"""Batch normalisation: the function, and layers."""
