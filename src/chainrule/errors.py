@@ -86,7 +86,7 @@ class FileError(ChainruleError, OSError):
 
 
 class DataError(ChainruleError, ValueError):
-    """A file of data that is missing, damaged, foreign or too short."""
+    """A file of data that is empty, damaged or foreign."""
 
 
 class VerificationError(ChainruleError, AssertionError):

@@ -1,5 +1,6 @@
 """Digits, and images from IDX files: small ones made here, and damaged ones."""
 
+import errno
 import gzip
 import importlib.util
 import struct
@@ -13,7 +14,7 @@ from sklearn.datasets import load_digits
 
 import chainrule as cr
 from chainrule.data import digits, fashion, read_idx, split
-from chainrule.errors import DataError, MissingExtraError
+from chainrule.errors import DataError, FileError, MissingExtraError
 
 RNG = np.random.default_rng(0)
 IMAGES = {
@@ -112,7 +113,7 @@ def test_damaged_files(tmp_path, content, match):
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(FileError, match="cannot be read"):
         read_idx(tmp_path)
 
 
@@ -155,8 +156,9 @@ def test_where_debian_puts_them(tmp_path, monkeypatch):
 def test_without_files_one_line_says_both_ways(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules["chainrule.data.fashion"], "DEBIAN", tmp_path / "none")
     for call in (fashion, lambda: fashion(tmp_path)):
-        with pytest.raises(DataError) as raised:
+        with pytest.raises(FileError) as raised:
             call()
+        assert raised.value.errno == errno.ENOENT
         line = str(raised.value)
         assert "\n" not in line
         assert "apt install dataset-fashion-mnist" in line

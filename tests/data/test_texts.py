@@ -1,5 +1,6 @@
 """Characters and their numbers, windows of a text, text files that are none."""
 
+import errno
 import sys
 from unittest import mock
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 import chainrule as cr
 from chainrule.data import Vocabulary, characters, default_text, read_text, windows
-from chainrule.errors import ArgumentError, DataError, DTypeError, IndexingError
+from chainrule.errors import ArgumentError, DataError, DTypeError, FileError, IndexingError
 
 TEXT = "Zwölf Boxkämpfer jagen Viktor · 𝔸 🦊 quer über den großen Sylter Deich\n\t" * 3
 
@@ -156,9 +157,10 @@ def test_files_that_are_no_text(tmp_path, content, match):
 
 def test_files_that_cannot_be_read(tmp_path):
     for path in (tmp_path, tmp_path / "none.txt"):
-        with pytest.raises(DataError, match="cannot be read") as raised:
+        with pytest.raises(FileError, match="cannot be read") as raised:
             read_text(path)
         assert str(path) in str(raised.value)
+        assert raised.value.errno in {errno.EISDIR, errno.ENOENT, errno.EACCES}
 
 
 def test_the_default_text_is_pythons_manual():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import ENOENT
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from chainrule import modes
 from chainrule.data.idx import read_idx
-from chainrule.errors import DataError, explain
+from chainrule.errors import DataError, FileError, explain
 from chainrule.ops.arguments import real_dtype
 from chainrule.types import Array
 
@@ -25,7 +26,7 @@ def fashion(folder: str | Path | None = None, dtype: Any = None) -> tuple[tuple[
     to 1, of the default dtype unless told; with `np.uint8` they are the bytes of the files.
 
     **Shapes** images f[60000, 28, 28] and f[10000, 28, 28]; labels i64[60000] and i64[10000], 0 to 9.
-    **Raises** DataError, which says both ways, where there are no files; and for files that are damaged.
+    **Raises** FileError, which says both ways, where there are no files; DataError for files that are damaged.
     **Source** Xiao, Rasul and Vollgraf, Fashion-MNIST, 2017.
     """
     place = DEBIAN if folder is None else Path(folder)
@@ -61,4 +62,6 @@ def _file(place: Path, name: str, what: str) -> Path:
                 return place / (form + end)
     fault = f"there is no {name}-{what} (or .gz) in the folder {place}"
     remedy = "a folder that holds the four IDX files of Fashion-MNIST, or on Debian: apt install dataset-fashion-mnist"
-    raise DataError(explain("fashion", fault, remedy=remedy))
+    error = FileError(explain("fashion", fault, remedy=remedy))
+    error.errno = ENOENT
+    raise error

@@ -4,35 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from chainrule.data.files import content_of, unfit
 from chainrule.errors import DataError, explain
 
 
 def read_text(path: str | Path) -> str:
     """The text of a UTF-8 file, as it is but for a byte order mark at its start.
 
-    **Raises** DataError for a file that is missing, empty, or no text: not UTF-8, or with a zero byte in it.
+    **Raises** DataError for a file that is empty or no text: not UTF-8, or with a zero byte in it; FileError for one that
+    cannot be read.
     """
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise _no_text(path, f"the file cannot be read ({error.strerror})") from None
+    content = content_of("read_text", path)
     if not content:
-        raise _no_text(path, "the file is empty")
+        raise unfit("read_text", path, "the file is empty")
     if b"\0" in content:
-        raise _no_text(
-            path, f"binary, or not UTF-8: a zero byte at {content.index(0)}", expected="a text file in UTF-8"
-        )
+        fault = f"binary, or not UTF-8: a zero byte at {content.index(0)}"
+        raise unfit("read_text", path, fault, expected="a text file in UTF-8")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _no_text(path, f"byte {error.start} is not UTF-8", expected="a text file in UTF-8") from None
+        raise unfit("read_text", path, f"byte {error.start} is not UTF-8", expected="a text file in UTF-8") from None
     if not text:
-        raise _no_text(path, "the file is empty but for a byte order mark")
+        raise unfit("read_text", path, "the file is empty but for a byte order mark")
     return text
-
-
-def _no_text(path: str | Path, fault: str, expected: str = "") -> DataError:
-    return DataError(explain("read_text", f"{path}: {fault}", expected=expected))
 
 
 def default_text() -> str:
