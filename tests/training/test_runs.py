@@ -180,7 +180,7 @@ def test_what_is_no_run(command, finished, tmp_path, capsys):
     assert "there is no folder" in refused(capsys, *command, tmp_path / "nowhere")
     assert "holds no checkpoint.npz" in refused(capsys, *command, tmp_path)
     (tmp_path / "checkpoint.npz").write_text("something else")
-    assert "is no .npz file" in refused(capsys, *command, tmp_path)
+    assert "is no zip" in refused(capsys, *command, tmp_path)
     cr.io.save_checkpoint(tmp_path / "checkpoint.npz", epoch=3)
     assert "is no checkpoint of `chainrule train`" in refused(capsys, *command, tmp_path)
     whole = (finished / "checkpoint.npz").read_bytes()

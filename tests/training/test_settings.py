@@ -102,7 +102,7 @@ def test_a_run_goes_on_with_its_own_settings():
     ("given", "said"),
     [
         ({"width": 5}, "--width 5 contradicts the run's 4"),
-        ({"flat": True}, "--flat True contradicts the run's False"),
+        ({"flat": True}, "--flat contradicts the run, which was begun without it"),
         ({"steps": 9}, "--steps 9 is less than the run's 10"),
         ({"preset": "large"}, "--preset large contradicts the run's small"),
     ],

@@ -128,7 +128,7 @@ def build(settings: CharacterSettings) -> Task:
         loss=lambda x, y: loss(made, x, y),
         evaluate=lambda check: {"validation_loss": mean_loss(made, *some, check)},
         conclude=conclude,
-        clip=settings.clip or None,
+        clip=(lambda: optim.clip_grad_norm_(made.parameters(), settings.clip)) if settings.clip else None,
         notes=notes,
     )
 

@@ -88,7 +88,7 @@ class RunFolder:
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 return  # a file system without locks
-            remedy = "to wait until it ends, or --out with another folder"
+            remedy = "waiting until it ends, or --out with another folder"
             raise ArgumentError(explain("train", f"another process trains in {self.path}", remedy=remedy)) from error
 
     @property

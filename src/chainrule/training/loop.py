@@ -40,7 +40,7 @@ class Task:
 
     `loss(*batch)` is recorded; `evaluate(check)` gives the measures of `measures`, and `conclude(check)` the outcome of the
     whole run; neither of the two may change anything or draw random numbers.  `rate` is the schedule that sets the optimiser's
-    rate, `generator` what dropout draws from, `notes` what a checkpoint keeps beside all this, as JSON.
+    rate, `clip()` bounds the gradients, `generator` is what dropout draws from, `notes` what a checkpoint keeps beside all this, as JSON.
     """
 
     settings: Settings
@@ -55,7 +55,7 @@ class Task:
     loss: Callable[..., Any]
     evaluate: Callable[[Check], dict[str, float]]
     conclude: Callable[[Check], dict[str, Any]]
-    clip: float | None = None
+    clip: Callable[[], Any] | None = None
     notes: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -115,10 +115,10 @@ class Run:
             loss = task.loss(*batch)
             value = float(loss.item())
             if not math.isfinite(value):
-                raise ArgumentError(explain("train", f"the loss is {value} at step {self.step + 1}", remedy="a lower rate"))
+                raise ArgumentError(explain("train", f"the loss is {value} at step {self.step + 1}", remedy="a lower --learning-rate"))
             loss.backward()
             if task.clip is not None:
-                cr.optim.clip_grad_norm_(task.model.parameters(), task.clip)
+                task.clip()
             task.optimizer.step()
             task.schedule.step()
         self.history.add(rate, value)

@@ -157,6 +157,7 @@ class Session:
 
     def _go_on(self, progress: Silence, events: Events | None) -> None:
         run = self.run
+        progress.say(f"from step {run.step:,} of {run.task.steps:,}")
         for event in run.events(self.signals.check):
             step = run.step
             if event == "measure":
@@ -171,9 +172,9 @@ class Session:
                     self._draw()
         progress.say("evaluating")
         run.conclude(self.signals.check)
-        self._save()
         self._draw()
         self.folder.save_result(run, self.program.name)
+        self._save()  # last: what it calls finished has all its files
 
     def _save(self) -> None:
         start = time.perf_counter()

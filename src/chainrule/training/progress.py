@@ -43,7 +43,8 @@ class Silence:
         self.total = total
         self.loss: float | None = None
         self.rate = 0.0
-        self._pace = Pace(step, time.perf_counter())
+        self.began = time.perf_counter()
+        self._pace = Pace(step, self.began)
         self._looked = 0.0
 
     def __enter__(self) -> Self:
@@ -77,7 +78,8 @@ class Silence:
         pace = self._pace.steps_per_second
         speed = f"{pace:.3g} steps/s" if pace else ""
         left = self._pace.seconds_left(self.total - step)
-        return [part for part in (loss, f"rate {self.rate:.3g}", speed, "" if left is None else f"{clock(left)} left") if part]
+        rate = f"rate {self.rate:.3g}" if loss else ""
+        return [part for part in (loss, rate, speed, "" if left is None else f"{clock(left)} left") if part]
 
 
 class Lines(Silence):
@@ -85,7 +87,7 @@ class Lines(Silence):
 
     def __init__(self, total: int, step: int = 0) -> None:
         super().__init__(total, step)
-        self._said = time.perf_counter()
+        self._said = self.began
 
     def show(self, step: int, now: float) -> None:
         if now - self._said >= EVERY:

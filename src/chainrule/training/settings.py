@@ -150,7 +150,10 @@ class Settings:
             if now == before:
                 continue
             if not entry.metadata["grows"] and not entry.metadata["moves"]:
-                raise refused(f"{flag(entry.name)} {shown(now)} contradicts the run's {shown(before)}", remedy="without it")
+                given_now = f"{flag(entry.name)} {shown(now)} contradicts the run's {shown(before)}"
+                if isinstance(before, bool):
+                    given_now = f"{flag(entry.name)} contradicts the run, which was begun without it"
+                raise refused(given_now, remedy="without it")
             if entry.metadata["grows"] and now < before:
                 fault = f"{flag(entry.name)} {shown(now)} is less than the run's {shown(before)}"
                 raise refused(fault, f"at least {shown(before)}")
