@@ -1,7 +1,7 @@
 """The character transformer: GPT-2 at the size of a CPU.
 
 Token and learned position embeddings, pre-norm blocks with causal attention and GELU, a last normalisation, and a head that
-shares the weights of the embedding or has its own.  Reading goes on from a `Memory`: keys and values of what was read before.
+shares the weights of the embedding or has its own.  With a `Memory` the model reads on from what it has read before.
 """
 
 from __future__ import annotations
@@ -21,19 +21,8 @@ STD = 0.02
 Source: Radford and others, Language Models are Unsupervised Multitask Learners, 2019, section 2.3, and its code."""
 
 
-class Memory:
-    """Keys and values of the characters read so far, for each block: arrays f[batch, heads, characters, width / heads]."""
-
-    def __init__(self) -> None:
-        self.length = 0
-        self._kept: dict[int, tuple[Any, Any]] = {}
-
-    def extend(self, k: int, keys: Any, values: Any) -> tuple[Any, Any]:
-        """Those of block `k`, with the new ones at the end."""
-        if k in self._kept:
-            keys, values = (cr.concat([old, new], axis=2) for old, new in zip(self._kept[k], (keys, values), strict=True))
-        self._kept[k] = keys, values
-        return keys, values
+Memory = list[nn.KeyValueCache]
+"""What each block keeps of the characters read so far."""
 
 
 class Transformer(nn.Module):
@@ -77,22 +66,24 @@ class Transformer(nn.Module):
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
 
-    def forward(self, numbers: Array, memory: Memory | None = None) -> Any:
-        return self.head(self._stream(numbers, memory))
+    def forward(self, numbers: Array) -> Any:
+        return self.head(self._stream(numbers, None))
 
     def _stream(self, numbers: Array, memory: Memory | None) -> Any:
-        start, count = memory.length if memory else 0, numbers.shape[1]
-        x = self.dropout(self.token(numbers) + self.position.weight[start : start + count])
+        start = memory[0].length if memory else 0
+        x = self.dropout(self.token(numbers) + self.position.weight[start : start + numbers.shape[1]])
         for k, layer in enumerate(self.layers):
-            x = layer(x) if memory is None else _read_on(layer, x, memory, k)
-        if memory is not None:
-            memory.length += count
+            x = layer(x, cache=memory[k] if memory else None)
         return self.norm(x)
+
+    def memory(self) -> Memory:
+        """An empty one."""
+        return [nn.KeyValueCache() for _ in self.layers]
 
     def next_logits(self, numbers: Array, memory: Memory | None = None) -> Array:
         """The logits after the last of the characters, an array f[batch, characters].
 
-        With a memory, `numbers` are those that it does not hold yet: all at once if it is empty, otherwise one.
+        With a memory, `numbers` are those that it has not seen yet, and it keeps them.
         """
         with cr.no_grad():
             return self.head(self._stream(numbers, memory)[:, -1]).data
@@ -106,14 +97,3 @@ class Transformer(nn.Module):
     def vectors(self) -> list[Any]:
         return [parameter for parameter in self.parameters() if parameter.ndim <= 1]
 
-
-def _read_on(layer: Any, x: Any, memory: Memory, k: int) -> Any:
-    """What the block `layer` makes of new characters, whose attention reaches back to all that it has seen."""
-    attention = layer.self_attn
-    batch, count, width = x.shape
-    mixed = nn.linear(layer.norm1(x), attention.in_proj_weight, attention.in_proj_bias)
-    apart = cr.permute_dims(mixed.reshape(batch, count, 3, attention.num_heads, -1), (2, 0, 3, 1, 4))
-    keys, values = memory.extend(k, apart[1], apart[2])
-    seen = nn.scaled_dot_product_attention(apart[0], keys, values, is_causal=memory.length == 0)
-    x = x + attention.out_proj(cr.permute_dims(seen, (0, 2, 1, 3)).reshape(batch, count, width))
-    return x + layer.linear2(nn.gelu(layer.linear1(layer.norm2(x))))

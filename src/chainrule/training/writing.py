@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 import chainrule as cr
-from chainrule.training.transformer import Memory
 from chainrule.types import Array
 
 
@@ -64,7 +63,7 @@ class Reading:
 
     def _read(self, numbers: list[int]) -> Array:
         if not self.window:
-            self._memory = Memory() if self.is_cached else None
+            self._memory = self.model.memory() if self.is_cached else None
         self.window += numbers
         given = numbers if self.is_cached else self.window
         return self.model.next_logits(np.array([given]), self._memory)[0]
