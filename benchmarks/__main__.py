@@ -129,6 +129,8 @@ def measure(options: argparse.Namespace, result: dict[str, Any]) -> None:
     if "memory" in options.only:
         result["memory"] = footprint.memory()
         print("\n" + report.memory_text(result["memory"]), flush=True)
+        result["training_memory"] = footprint.training_memory()
+        print("\n" + report.training_memory_text(result["training_memory"]), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """What chainrule costs before it computes anything: import time and installed size; and the
-memory that one eager step adds.
+memory that one eager step, and training, adds.
 """
 
 import importlib.util
@@ -7,12 +7,14 @@ import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import WorkerError, Workers, available, installed, progress, spread
 from benchmarks.processes import AS_IT_COMES, ROOT, environment
-from benchmarks.workloads import chain
+from benchmarks.workloads import chain, transformer
+from benchmarks.workloads.contender import Contender
 
 MODULES = {"chainrule": "chainrule", "PyTorch": "torch", "JAX": "jax", "HIPS autograd": "autograd"}
 # The compiled part of JAX is a package of its own; it counts towards the size.
@@ -91,6 +93,7 @@ def sizes() -> dict[str, dict[str, int]]:
 
 
 MEMORY_REPEATS = 3
+MEMORY_STEPS = 3
 
 
 def memory() -> dict[str, Any]:
@@ -99,24 +102,45 @@ def memory() -> dict[str, Any]:
     n = chain.CASES[index].sizes["n"]
     # The rules of multiply and tanh name one array a link: the output of tanh.
     named = chain.LINKS * n * 8
+    return {"case": chain.CASES[index].name, "named_by_rules": named, "added": medians(chain.CONTENDERS, of_a_step)}
+
+
+def training_memory() -> dict[str, Any]:
+    """Peak memory that training the transformer adds: parameters, gradients, the optimiser's state, activations."""
+    case = transformer.CASES[0]
+    return {"case": case.name, "what": case.what, "added": medians(transformer.CONTENDERS, of_training)}
+
+
+def medians(contenders: Sequence[Contender], measure: Callable[[Contender], float]) -> dict[str, int]:
+    """Bytes by row; a row that cannot be had is left out."""
     rows: dict[str, int] = {}
-    for contender in available(chain.CONTENDERS)[0]:
+    for contender in available(contenders)[0]:
         progress(f"memory: {contender.name}")
         try:
-            rows[contender.name] = int(statistics.median(added(contender.name, index) for _ in range(MEMORY_REPEATS)))
+            rows[contender.name] = int(statistics.median(measure(contender) for _ in range(MEMORY_REPEATS)))
         except WorkerError:
             continue
     progress("")
-    return {"case": chain.CASES[index].name, "named_by_rules": named, "added": rows}
+    return rows
 
 
-def added(name: str, index: int) -> float:
+def of_a_step(contender: Contender) -> float:
     """Bytes; one small step first, so that lazy imports and caches do not count."""
-    module = chain.__name__
-    contender = next(c for c in chain.CONTENDERS if c.name == name)
+    name, module = contender.name, chain.__name__
     with Workers() as workers:
         worker = workers.of(contender)
         worker.ask("build", key=name, module=module, case=0, name=name)
         worker.ask("time", key=name, steps=1, warm=True)
-        worker.ask("build", key=name, module=module, case=index, name=name)
+        worker.ask("build", key=name, module=module, case=len(chain.CASES) - 1, name=name)
         return worker.ask("memory", key=name)["added"]
+
+
+def of_training(contender: Contender) -> float:
+    """Bytes, from before the model is made to the peak of a few steps; a small model first, as above."""
+    name, module = contender.name, transformer.__name__
+    with Workers() as workers:
+        worker = workers.of(contender)
+        worker.ask("build", key="small", module=module, case="SMALL", name=name)
+        worker.ask("time", key="small", steps=1, warm=True)
+        made = {"module": module, "case": 0, "name": name}
+        return worker.ask("memory", key=name, steps=MEMORY_STEPS, build=made)["added"]

@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.footprint import IMPORT_BUDGET, SIZE_BUDGET
 from benchmarks.harness import MIN_ROUNDS, Outcome, Turn, spread
 from benchmarks.processes import MALLOC_SETTING, ONE_THREAD, PROCESSES, ROOT, measuring_cpu
-from benchmarks.workloads.contender import OURS, OURS_KEPT
+from benchmarks.workloads.contender import OURS, OURS_KEPT, TORCH
 
 PACKAGES = ("numpy", "chainrule", "torch", "jax", "autograd", "mygrad", "micrograd")
 # Below this share of the wall clock a block did not have the CPU to itself.
@@ -83,7 +83,9 @@ def budgets(outcome: Outcome) -> list[dict[str, Any]]:
 
 
 def budget_text(b: dict[str, Any]) -> str:
-    wanted = f"floor {b['floor']}" + (f", aim {b['aim']}" if b["aim"] else "")
+    floor = b["floor"]
+    wanted = f"floor {floor}" if floor >= 1 else f"floor {floor:.3f}, which is {1 / floor:.3g} times its time"
+    wanted += f", aim {b['aim']}" if b["aim"] else ""
     if b["reached"] is None:
         return f"  budget: {b['peer']} / {b['ours']}: not measured ({wanted})"
     met = b["reached"] >= b["floor"]
@@ -131,6 +133,19 @@ def memory_text(memory: dict[str, Any]) -> str:
     head = ["", "added", "/ named"]
     title = f"memory that one step adds at its peak · {memory['case']} · "
     return title + f"residuals named by the rules: {named / 1e6:.0f} MB\n" + table(head, rows)
+
+
+def training_memory_text(memory: dict[str, Any]) -> str:
+    """The budget is PyTorch's own peak, by its row without settings."""
+    added = memory["added"]
+    theirs = added.get(TORCH)
+    rows = [[n, f"{a / 1e6:.0f} MB", f"{a / theirs:.2f}" if theirs else ""] for n, a in added.items()]
+    text = f"memory that training adds at its peak: parameters, gradients, state, activations · {memory['what']}\n"
+    text += table(["", "added", f"/ {TORCH}"], rows)
+    if theirs and OURS in added:
+        text += f"\n  budget: {added[OURS] / theirs:.2f} of {TORCH}'s peak (at most 1): "
+        text += "kept" if added[OURS] <= theirs else "MISSED"
+    return text
 
 
 def missing_text(library: str, rows: list[str]) -> str:

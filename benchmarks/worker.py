@@ -6,7 +6,7 @@ contenders.
 build    make a contender and set it to its initial state
 time     one block: a step that is not counted, back to the initial state, then n steps
 results  write what the last block computed to an .npz file, for comparison
-memory   peak memory, in bytes, that one step adds
+memory   peak memory, in bytes, that a step adds, or making a contender and a few steps
 """
 
 import gc
@@ -37,10 +37,11 @@ class Bench:
         self.parts: dict[str, Parts] = {}
         self.last: dict[str, Any] = {}
 
-    def build(self, key: str, module: str, case: int, name: str) -> Answer:
+    def build(self, key: str, module: str, case: int | str, name: str) -> Answer:
+        """`case`: its place among the workload's CASES, or the name of one that is not measured."""
         workload = importlib.import_module(module)
         entry = next(c for c in workload.CONTENDERS if c.name == name)
-        self.parts[key] = entry.build(workload.CASES[case])
+        self.parts[key] = entry.build(workload.CASES[case] if isinstance(case, int) else getattr(workload, case))
         return {}
 
     def drop(self, key: str) -> Answer:
@@ -71,13 +72,15 @@ class Bench:
         np.savez(path, **{name: np.asarray(value) for name, value in named.items()})
         return {}
 
-    def memory(self, key: str) -> Answer:
-        """Peak memory of one step beyond what is resident before it."""
+    def memory(self, key: str, steps: int = 1, build: Answer | None = None) -> Answer:
+        """Peak memory of the steps, and of building the contender first, beyond what is resident before."""
         gc.collect()
         before = resident()
-        last = self.parts[key].step()
+        if build is not None:
+            self.build(key, **build)
+        for _ in range(steps):
+            self.last[key] = self.parts[key].step()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KILOBYTE
-        self.last[key] = last
         return {"added": peak - before}
 
 

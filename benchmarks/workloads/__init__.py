@@ -5,6 +5,10 @@ is the order of the table.
 WORKLOADS = {
     "chain": "benchmarks.workloads.chain",
     "hinge": "benchmarks.workloads.hinge",
+    "spiral": "benchmarks.workloads.spiral",
+    "digits": "benchmarks.workloads.digits",
+    "transformer": "benchmarks.workloads.transformer",
+    "conv": "benchmarks.workloads.conv",
     "scalar": "benchmarks.workloads.scalar",
     "hessian": "benchmarks.workloads.hessian",
     "hvp": "benchmarks.workloads.hvp",

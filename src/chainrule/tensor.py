@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from opcode import opmap
-from typing import Any, Self
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -59,25 +60,21 @@ class Tensor(Operators, InPlace):
         modes.add_unusual(1)  # the fast path knows this class alone
 
     # ------------------------------------------------------------ what it is
-    @property
-    def shape(self) -> Shape:
-        """The lengths of the axes."""
-        return self.data.shape
+    if TYPE_CHECKING:
 
-    @property
-    def dtype(self) -> Any:
-        """The type of the entries."""
-        return self.data.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return self.data.ndim
-
-    @property
-    def size(self) -> int:
-        """The number of entries."""
-        return self.data.size
+        @property
+        def shape(self) -> Shape: ...
+        @property
+        def dtype(self) -> Any: ...
+        @property
+        def ndim(self) -> int: ...
+        @property
+        def size(self) -> int: ...
+    else:  # in C, which is twice as fast
+        shape = property(attrgetter("data.shape"), doc="The lengths of the axes.")
+        dtype = property(attrgetter("data.dtype"), doc="The type of the entries.")
+        ndim = property(attrgetter("data.ndim"), doc="The number of axes.")
+        size = property(attrgetter("data.size"), doc="The number of entries.")
 
     @property
     def requires_grad(self) -> bool:

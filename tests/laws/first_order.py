@@ -59,6 +59,19 @@ def no_rule_means_no_slope(record: Primitive) -> None:
                 expect(slope, np.zeros_like(slope), 1e-9, f"slope for input {k}, which has no rule")
 
 
+@law(lambda record: record.flat)
+def flat_cotangent(record: Primitive) -> None:
+    """A cotangent that is one number because it is the same everywhere gives what the whole array gives."""
+    for example in examples(record):
+        (x,) = example.arrays
+        one = np.array(1.5)
+        named = {"x": x, "out": record.forward(x)}
+        rule, read = record.rules[0], record.reads[0]
+        given = [rule(ct, **{name: named[name] for name in read}) for ct in (one, np.full(x.shape, one))]
+        assert given[0].shape == x.shape
+        expect(given[0], given[1], 0.0, f"one number as cotangent of {record.name}")
+
+
 @law(has_rules)
 def linearity(record: Primitive) -> None:
     """The pullback is linear in the cotangent."""

@@ -52,6 +52,30 @@ def test_backward_twice_adds_to_grad():
     same(x.grad, [5.0, 7.0])
 
 
+def test_the_cotangent_of_a_sum_has_the_shape_of_what_was_summed_wherever_it_shows():
+    x = leaf([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    wanted = 2.0 * x.data
+    (x * x).sum().backward()
+    same(x.grad, wanted)
+    x.sum().backward()
+    same(x.grad, wanted + 1.0)
+    same(slope(lambda x: (x * x).sum(axis=1).sum() + x.sum(), x.data), [wanted + 1.0])
+    same(slope(lambda x: (3.0 * x).sum() + (x * x).sum(), x.data), [wanted + 3.0])
+    same(slope(lambda x: cr.tanh(x).sum(), x.data), [1.0 - np.tanh(x.data) ** 2])
+    square = x * x
+    same(cr.gradients(square.sum(), [square, x]), [np.ones((2, 3)), wanted])
+    (both,) = cr.gradients((2.0 * square).sum() + square.sum(), [square])
+    same(both, np.full((2, 3), 3.0))
+
+
+def test_the_cotangent_of_a_sum_has_its_shape_behind_a_checkpoint():
+    x = leaf([1.0, 2.0, 3.0])
+    cr.checkpoint(lambda q: q.sum())(x * x).backward()
+    same(x.grad, 2.0 * x.data)
+    cr.checkpoint(lambda a, b: (a * a).sum() + b.sum())(x * x, cr.abs(x)).backward()
+    same(x.grad, 2.0 * x.data + 4.0 * x.data**3 + 1.0)
+
+
 def test_a_chain_of_many_operations_does_not_recurse():
     x = y = leaf(1.0)
     for _ in range(20_000):

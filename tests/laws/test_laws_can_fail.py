@@ -76,6 +76,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "vjp": lambda: sine(lambda ct, x: ct * cr.cos(1.001 * x)),
     "vjp_broadcast": lambda: product(lambda ct, x, y: ct * y * (1.0 + (x.shape != y.shape)), lambda ct, x: ct * x),
     "no_rule_means_no_slope": lambda: sine(None),
+    "flat_cotangent": lambda: unary("wrong", lambda ct: ct, forward=np.positive, flat=True),
     "linearity": lambda: sine(lambda ct, x: ct * ct * cr.cos(x)),
     "jvp": square_as_linear,
     "jvp_of_one_input": product_as_linear,

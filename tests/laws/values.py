@@ -32,10 +32,10 @@ TEXTBOOK: dict[str, Any] = {
     "log_sigmoid": lambda x: np.log(1 / (1 + np.exp(-x))),
     "softplus": lambda x: np.log(1 + np.exp(x)),
     "relu": lambda x: np.where(x > 0, x, 0 * x),
-    "step": lambda x: np.heaviside(x, 0.0),
     "erf": np.vectorize(math.erf),
     "gelu": lambda x, approximate: x * np.vectorize(NORMAL[approximate])(x),
     "silu": lambda x: x / (1 + np.exp(-x)),
+    "gate": lambda x, y: np.heaviside(y, 0.0) * x,
     "identity": lambda x: x,  # NumPy means the matrix
     "at_least": np.maximum,
     "at_most": np.minimum,

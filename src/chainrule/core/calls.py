@@ -214,6 +214,7 @@ class _Pick:
     is_view = False
     hides = False
     guardable = False
+    flat = False
     inputs = ("x",)
 
     def names(self, count: int) -> tuple[str, ...]:

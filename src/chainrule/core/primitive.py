@@ -48,6 +48,7 @@ class Options(TypedDict, total=False):
     hides: bool
     multiple: bool
     same: Function
+    flat: bool
 
 
 PASS: Rule = lambda ct: ct
@@ -79,7 +80,7 @@ class Primitive:
     """A record.  Make one with `primitive` or a family's shorthand, call it through `call`."""
 
     __slots__ = (
-        "call", "domain", "dtype_rule", "expected", "family", "forward", "hides", "inputs", "is_ours", "is_view", "keeps", "multiple",
+        "call", "domain", "dtype_rule", "expected", "family", "flat", "forward", "hides", "inputs", "is_ours", "is_view", "keeps", "multiple",
         "name", "parameters", "pull", "reads", "rules", "same", "samples", "shape_rule", "standard", "variadic",
     )  # fmt: skip
     guardable = True
@@ -173,6 +174,8 @@ def primitive(
     hides: bool = False,
     multiple: bool = False,
     same: Function | None = None,
+    flat: bool = False,
+    spreads: bool = False,
     listed: bool = True,
 ) -> Callable[..., Any]:
     """Declare an operation and return the function that performs it.
@@ -185,7 +188,8 @@ def primitive(
     `domain`: intervals that inputs are drawn from in tests; `samples`: or whole examples.
     `is_view`: the result may share the first input's memory.  `hides`: the result may leave out a NaN that an input
     holds.  `multiple`: the result is a tuple of arrays.  `same`: what the operation is of twice the same tensor that
-    wants a gradient, where that is cheaper (x * x).  `listed`: the record is found in PRIMITIVES and called through
+    wants a gradient, where that is cheaper (x * x).  `flat`: from a cotangent that is one number, because it is the same
+    everywhere, the rule makes an array of x's shape; `spreads`: the rule makes such cotangents.  `listed`: the record is found in PRIMITIVES and called through
     generated code; the operations that users make of functions, whose names may be anything, are neither.
 
     **Raises** RuleError for a rule of the wrong arity or that names an unknown residual.
@@ -202,6 +206,7 @@ def primitive(
     p.hides = hides
     p.multiple = multiple
     p.same = same
+    p.flat = flat
     p.keeps = _keeps(p)
     if p.variadic or multiple or not listed:
         p.call = lambda *of: calls.general(p, of[0] if p.variadic else of[: len(p.inputs)], of[len(p.inputs) :])
@@ -210,7 +215,7 @@ def primitive(
         diagonal = family.push == "rule" and p.is_ours  # the library's own rules keep shape and dtype
         passes = tuple(a for a, rule in zip(p.inputs, p.rules, strict=True) if rule is PASS)
         make_call, make_pull = template(
-            p.inputs, p.parameters, p.reads, p.keeps, is_view, diagonal, same is not None, passes
+            p.inputs, p.parameters, p.reads, p.keeps, is_view, diagonal, same is not None, passes, spreads
         )
         p.call = make_call(p, p.forward, calls.general, calls.constant, calls.failed, share, same)
 

@@ -85,6 +85,10 @@ _SEND = """
 # input need not be asked at all.
 _UNFIT = "g_{a}.shape != n_{a}[5] or g_{a}.dtype is not n_{a}[6]"
 _UNFIT_DIAGONAL = "node[5] != n_{a}[5] or node[6] is not n_{a}[6]"
+# The cotangent of a sum of everything is the same everywhere.  Where nobody but pulls sees it (`graph` is None) it stays
+# one number for a rule that multiplies it by an array anyway: 0.6 us less for each sum of squares.
+_UNSPREAD = "ct if graph is None and not ct.shape and n_{a}[1] is not None and n_{a}[1].flat else "
+_UNFIT_SPREAD = "g_{a} is not ct and (" + _UNFIT + ")"
 
 
 @cache
@@ -97,6 +101,7 @@ def template(
     diagonal: bool,
     has_same: bool,
     passes: tuple[str, ...],
+    spreads: bool,
 ) -> Any:
     """`make_call(primitive, forward, ...)` and `make_pull(rules)` for one pattern: what each rule reads, None for no rule."""
     live = [(a, read) for a, read in zip(inputs, reads, strict=True) if read is not None]
@@ -106,7 +111,7 @@ def template(
 
     first: Any = next(iter(inputs), None)
     unary = diagonal and len(inputs) == 1
-    unfit = "" if unary else _UNFIT_DIAGONAL if diagonal else _UNFIT
+    unfit = "" if unary else _UNFIT_DIAGONAL if diagonal else _UNFIT_SPREAD if spreads else _UNFIT
     call = _CALL.format(
         arguments=", ".join(inputs + parameters),
         inputs=each("{a}"),
@@ -139,7 +144,7 @@ def template(
         apply="; ".join(
             f"g_{a} = ct"
             if a in passes
-            else f"g_{a} = None if n_{a} is None else rule_{a}(ct{''.join(', ' + _value(name, a, parameters) for name in read)})"
+            else f"g_{a} = None if n_{a} is None else {_UNSPREAD.format(a=a) if spreads else ''}rule_{a}(ct{''.join(', ' + _value(name, a, parameters) for name in read)})"
             for a, read in live
         )
         or "pass",

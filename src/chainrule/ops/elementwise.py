@@ -38,10 +38,10 @@ def _zero(x: Any) -> Any:
 
 def _relu(x: Any) -> Any:
     """max(x, 0).  NumPy's loop is vectorised for two arrays, not for a number and an array: 0.4 against 2.7 us for
-    3,200 entries; so small arrays meet zeros of their own shape, made once.
+    3,200 entries; so small arrays meet zeros of their own shape, made once, and large ones are clipped.
     """
-    if x.size > 1 << 14:
-        return np.maximum(x, _zero(x))
+    if x.size > 1 << 15:
+        return np.clip(x, _zero(x), _INF) if x.dtype.kind == "f" else np.maximum(x, _zero(x))
     key = (x.shape, x.dtype)
     zeros = _zeros.get(key)
     if zeros is None:
@@ -51,9 +51,15 @@ def _relu(x: Any) -> Any:
     return np.maximum(x, zeros)
 
 
+def _gate(x: Any, y: Any) -> Any:
+    """x times 1 or 0, written over the ones and zeros: a selection takes five times as long where signs are mixed."""
+    out = np.greater(y, _zero(y)).astype(x.dtype)
+    return np.multiply(out, x, out) if x.ndim and out.shape == x.shape else out * x
+
+
 # fmt: off
 # ---------------------------------------------------------------- arithmetic
-square = unary("square", lambda ct, x: ct * (x + x), doc="x² · 2x")
+square = unary("square", lambda ct, x: (ct + ct) * x, flat=True, doc="x² · 2x")
 add = binary("add", PASS, PASS, doc="x + y · 1 and 1")
 subtract = binary("subtract", PASS, lambda ct: -ct, doc="x - y · 1 and -1")
 multiply = binary("multiply", lambda ct, y: ct * y, lambda ct, x: ct * x, same=square, doc="x * y · y and x")
@@ -66,7 +72,7 @@ negative = unary("negative", lambda ct: -ct, doc="-x · -1")
 positive = unary("positive", PASS, doc="+x, a copy · 1")
 reciprocal = unary("reciprocal", lambda ct, out: -(ct * out * out), domain=NONZERO, doc="1 / x · -1/x²")
 sqrt = unary("sqrt", lambda ct, out: ct / (out + out), domain=POSITIVE, doc="The square root · 1/(2√x)")
-abs = unary("abs", lambda ct, x: ct * sign(x), domain=NONZERO, doc="|x| · sign(x), so 0 at 0")
+abs = unary("abs", lambda ct, x: ct * sign(x), domain=NONZERO, flat=True, doc="|x| · sign(x), so 0 at 0")
 sign = unary("sign", None, domain=NONZERO, doc="-1, 0 or 1 · none")
 hypot = binary("hypot", lambda ct, x, out: x * quotient_by_norm(ct, out),
                lambda ct, y, out: y * quotient_by_norm(ct, out), domain=(NONZERO, NONZERO),
@@ -120,10 +126,10 @@ log_sigmoid = unary("log_sigmoid", lambda ct, x: ct * sigmoid(-x), forward=lambd
                     standard=lambda xp, x: -_softplus(xp, -x), doc="log(sigmoid(x)), without overflow · sigmoid(-x)")
 softplus = unary("softplus", lambda ct, x: ct * sigmoid(x), forward=lambda x: np.logaddexp(x, _zero(x)), standard=lambda xp, x: _softplus(xp, x),
                  doc="log(1 + e^x), without overflow · sigmoid(x)")
-relu = unary("relu", lambda ct, x: ct * step(x), forward=_relu, domain=NONZERO,
+relu = unary("relu", lambda ct, out: gate(ct, out), forward=_relu, domain=NONZERO, flat=True,
              standard=lambda xp, x: xp.maximum(x, xp.zeros_like(x)), doc="max(x, 0) · 1 for x > 0, otherwise 0, at 0 too")
-step = unary("step", None, forward=lambda x: np.greater(x, _zero(x)).astype(x.dtype), domain=NONZERO,
-             standard=lambda xp, x: xp.astype(x > 0, x.dtype), doc="1 for x > 0, otherwise 0 · none")
+gate = binary("gate", lambda ct, y: gate(ct, y), None, forward=_gate, standard=lambda xp, x, y: x * xp.astype(y > 0, x.dtype),
+              domain=(REAL, NONZERO), doc="x where y > 0, otherwise 0 times x · 1 for y > 0, otherwise 0; none")
 sinc_slope = primitive("sinc_slope", ELEMENTWISE, [lambda ct, x, order: ct * sinc_slope(x, order + 1)], doc="The derivative of `sinc` of a given order · the next order",
                      parameters="order",
                        forward=lambda x, order: _sinc(np, x, order), standard=lambda xp, x, order: _sinc(xp, x, order),
@@ -172,6 +178,7 @@ bitwise_xor = binary("bitwise_xor", None, None, samples=_bits, doc="x ^ y · non
 bitwise_invert = unary("bitwise_invert", None, forward=np.invert, samples=_bit, doc="~x · none")
 # fmt: on
 
+_INF = np.inf
 _LN2 = 0.6931471805599453  # the double nearest to log(2)
 _LN10 = 2.302585092994046  # the double nearest to log(10)
 

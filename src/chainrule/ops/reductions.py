@@ -134,6 +134,7 @@ reduce_sum = primitive(
     shape_rule=fold_rule,
     dtype_rule=lambda x, axes, keepdims: _add(np.ones(1, x.dtype)).dtype,
     samples=fold_samples,
+    spreads=True,
 )
 
 

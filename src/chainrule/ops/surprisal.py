@@ -26,12 +26,20 @@ def _standard(xp: Any, x: Any, classes: Any, reduction: str) -> Any:
     return total / max(x.shape[0], 1) if reduction == "mean" else total
 
 
+_range: Any = np.arange  # of what dtype, its stub does not know
+
+
+def _places(rows: Any, classes: Any) -> Any:
+    """Where the entries named by `classes` stand in the rows laid out flat."""
+    return _range(0, rows.size, rows.shape[1]) + classes
+
+
 def _surprisal(x: Any, classes: Any, reduction: str) -> Any:
     below = below_top(x, 1)
     if below is None or below[1]:
         return _standard(np, x, classes, reduction)
     low = below[0]
-    picked = low.take(np.arange(0, low.size, low.shape[1]) + classes)
+    picked = low.take(_places(low, classes))
     losses = np.log(row_sums(np.exp(low, low))[:, 0])
     losses -= picked
     if reduction == "none":
@@ -49,7 +57,8 @@ def _rule(ct: Any, x: Any, classes: Any, reduction: str) -> Any:
     if not (is_numpy(p) and is_numpy(ct)):
         column = spread_to(ct, (x.shape[0], 1))
         return column * p - scatter_along_axis(column, expand_dims(classes, 1), 1, x.shape[1])
-    p[np.arange(len(p)), classes] -= 1
+    p = np.ascontiguousarray(p)
+    p.reshape(-1)[_places(p, classes)] -= 1  # one array of places takes half the time of two
     return np.multiply(p, ct, p)
 
 

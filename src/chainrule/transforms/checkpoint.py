@@ -56,7 +56,7 @@ class _Checkpoint:
     """The primitive of a checkpoint's node.  It counts every parent as kept, so that a write into one is noticed."""
 
     name = "checkpoint"
-    is_view = hides = guardable = False
+    is_view = hides = guardable = flat = False
 
     def __repr__(self) -> str:
         return self.name

@@ -48,7 +48,8 @@ def reverse(
     for node, ct in roots:
         key = node[0]
         cts[key] = cts[key] + ct if key in cts else ct
-    return _sweep(nodes, cts, graph, live, wanted or set(), free)
+    unseen = live is None and not graph  # nobody but pulls sees a cotangent on its way
+    return _sweep(nodes, cts, None if unseen else graph, live, wanted or set(), free)
 
 
 def reverse_newer(
@@ -71,14 +72,14 @@ def reverse_newer(
     cts = dict(start or {})
     for node, ct in roots:
         send(cts, node[0], ct)
-    _sweep(nodes, cts, graph, live, set(), False, careful)
+    _sweep(nodes, cts, bool(graph), live, set(), False, careful)
     return cts if wanted is None else {number: cts[number] for number in wanted if number in cts}
 
 
 def _sweep(
     nodes: list[Node],
     cts: dict[int, Any],
-    graph: bool,
+    graph: bool | None,
     live: set[int] | None,
     wanted: set[int],
     free: bool,
@@ -112,7 +113,7 @@ def _sweep(
     return found
 
 
-def _step(node: Node, ct: Any, graph: bool, cts: dict[int, Any], live: set[int] | None, careful: bool) -> None:
+def _step(node: Node, ct: Any, graph: bool | None, cts: dict[int, Any], live: set[int] | None, careful: bool) -> None:
     """One node, when only part of the graph is wanted or NaN are about."""
     parents = node[2]
     if live is not None:
@@ -134,7 +135,7 @@ def _leading_to(wanted: set[int], nodes: list[Node]) -> set[int]:
     return live
 
 
-def guarded(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool) -> list[Any]:
+def guarded(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool | None) -> list[Any]:
     """What the pullback gives, rule by rule, with entries zero whose cotangent is zero where a rule gives NaN.
 
     Finite results are left alone: masking them would lose derivatives with respect to the cotangent (k * log(x) at
@@ -151,7 +152,7 @@ def guarded(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool) ->
         return [None if g is None else _mask(g, silent) for g in out]
 
 
-def pulled(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool) -> list[Any]:
+def pulled(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool | None) -> list[Any]:
     """What the pullback gives, rule by rule."""
     primitive = node[1]
     named = residuals(node, graph)
@@ -168,7 +169,7 @@ def pulled(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool) -> 
     return out
 
 
-def residuals(node: Node, graph: bool) -> dict[str, Any]:
+def residuals(node: Node, graph: bool | None) -> dict[str, Any]:
     """What rules read, by name; arrays as tensors tied to their nodes when the derivative is itself recorded."""
     primitive = node[1]
     named: dict[str, Any] = primitive.residuals(node)
@@ -195,15 +196,14 @@ def fit(g: Any, node: Node) -> Any:
     """
     shape, dtype = node[5], node[6]
     if g.shape != shape:
-        extra = len(g.shape) - len(shape)
-        if extra > 0 and g.shape[extra:] == shape:
-            axes = ALL_AXES[extra]
+        given = g.shape
+        extra = len(given) - len(shape)
+        if extra > 0 and given[extra:] == shape:
+            g = reduce_sum(g, ALL_AXES[extra], False)
         else:
-            axes = (*range(extra), *[extra + k for k, n in enumerate(shape) if n == 1 != g.shape[extra + k]])
-        total = reduce_sum(g, axes, False) if axes else g
-        if total.shape != shape:
-            total = _reshaped(total, shape, g)
-        g = total
+            axes = (*range(extra), *[extra + k for k, n in enumerate(shape) if n == 1 != given[extra + k]])
+            total = reduce_sum(g, axes, False) if axes else g
+            g = total if total.shape == shape else _reshaped(total, shape, g)
     if g.dtype != dtype:
         if getattr(g.dtype, "kind", "f") == "c":
             fault = "a complex cotangent meets a real value"

@@ -1,0 +1,153 @@
+"""Training step of the character transformer at nanoGPT's documented setting for a CPU: 4 layers, 4 heads, width 128,
+block 64, batch 12, 65 characters, no biases, exact GELU, tied head; AdamW with decay of matrices, gradients clipped to 1.
+
+On both sides the model is written from layers and `scaled_dot_product_attention`.  The characters are drawn: which they
+are makes no difference to the time.
+
+Source: nanoGPT, README, "i only have a macbook".
+"""
+
+from collections.abc import Callable
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from benchmarks.workloads.contender import Budget, Case
+from benchmarks.workloads.training import Task, contenders
+
+SIZES = {"layers": 4, "heads": 4, "width": 128, "block": 64, "batch": 12, "characters": 65}
+WHAT = "AdamW step of a transformer of 4 layers, 4 heads, width 128, block 64, batch 12; clipped"
+# At most 1.3 times PyTorch's time.
+BUDGET = Budget(1 / 1.3)
+
+CASES = [
+    Case("transformer", WHAT, "float32", tolerance=2e-3, steps=2, budgets=(BUDGET,), sizes=SIZES),
+    Case("transformer, float64", WHAT, "float64", tolerance=1e-9, steps=2, budgets=(BUDGET,), sizes=SIZES),
+]
+SMALL = Case(
+    "transformer, small",
+    "for warming up, not measured",
+    "float32",
+    tolerance=1e-3,
+    steps=1,
+    sizes={"layers": 1, "heads": 2, "width": 8, "block": 4, "batch": 2, "characters": 5},
+)
+
+
+def weights(case: Case) -> dict[str, np.ndarray]:
+    """Normal numbers with nanoGPT's deviations, by the names of the modules below."""
+    s = case.sizes
+    rng, width = np.random.default_rng(0), s["width"]
+
+    def normal(*shape: int, scale: float = 0.02) -> np.ndarray:
+        return rng.normal(scale=scale, size=shape).astype(case.dtype)
+
+    last = 0.02 / sqrt(2 * s["layers"])
+    named = {"characters.weight": normal(s["characters"], width), "positions.weight": normal(s["block"], width)}
+    for k in range(s["layers"]):
+        named |= {
+            f"blocks.{k}.norm1.weight": np.ones(width, case.dtype),
+            f"blocks.{k}.qkv.weight": normal(3 * width, width),
+            f"blocks.{k}.out.weight": normal(width, width, scale=last),
+            f"blocks.{k}.norm2.weight": np.ones(width, case.dtype),
+            f"blocks.{k}.wide.weight": normal(4 * width, width),
+            f"blocks.{k}.narrow.weight": normal(width, 4 * width, scale=last),
+        }
+    return named | {"norm.weight": np.ones(width, case.dtype)}
+
+
+def task(case: Case) -> Task:
+    s = case.sizes
+    drawn = np.random.default_rng(1).integers(0, s["characters"], (16, s["batch"], s["block"] + 1))
+    return Task(
+        weights(case),
+        [(np.ascontiguousarray(t[:, :-1]), np.ascontiguousarray(t[:, 1:]).reshape(-1)) for t in drawn],
+        optimiser="AdamW",
+        options={"lr": 1e-3, "betas": (0.9, 0.99)},
+        decay=0.1,
+        clip=1.0,
+    )
+
+
+def ours(case: Case) -> Callable[[], Any]:
+    import chainrule as cr
+
+    nn, s = cr.nn, case.sizes
+    width, heads = s["width"], s["heads"]
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            self.norm1 = nn.LayerNorm(width, bias=False)
+            self.qkv = nn.Linear(width, 3 * width, bias=False)
+            self.out = nn.Linear(width, width, bias=False)
+            self.norm2 = nn.LayerNorm(width, bias=False)
+            self.wide = nn.Linear(width, 4 * width, bias=False)
+            self.narrow = nn.Linear(4 * width, width, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            batch, block, _ = x.shape
+            qkv = self.qkv(self.norm1(x)).reshape(batch, block, 3, heads, width // heads)
+            q, k, v = qkv.permute_dims(2, 0, 3, 1, 4)
+            mixed = nn.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.out(mixed.permute_dims(0, 2, 1, 3).reshape(batch, block, width))
+            return x + self.narrow(nn.gelu(self.wide(self.norm2(x))))
+
+    class Transformer(nn.Module):
+        def __init__(self) -> None:
+            self.characters = nn.Embedding(s["characters"], width)
+            self.positions = nn.Embedding(s["block"], width)
+            self.blocks = [Block() for _ in range(s["layers"])]
+            self.norm = nn.LayerNorm(width, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            h = self.characters(x) + self.positions.weight
+            for block in self.blocks:
+                h = block(h)
+            return nn.linear(self.norm(h), self.characters.weight).reshape(-1, s["characters"])
+
+    return Transformer
+
+
+def theirs(case: Case) -> Callable[[], Any]:
+    from torch import nn
+
+    functions, s = nn.functional, case.sizes
+    width, heads = s["width"], s["heads"]
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm1 = nn.LayerNorm(width, bias=False)
+            self.qkv = nn.Linear(width, 3 * width, bias=False)
+            self.out = nn.Linear(width, width, bias=False)
+            self.norm2 = nn.LayerNorm(width, bias=False)
+            self.wide = nn.Linear(width, 4 * width, bias=False)
+            self.narrow = nn.Linear(4 * width, width, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            batch, block, _ = x.shape
+            qkv = self.qkv(self.norm1(x)).view(batch, block, 3, heads, width // heads)
+            q, k, v = qkv.permute(2, 0, 3, 1, 4)
+            mixed = functions.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.out(mixed.transpose(1, 2).reshape(batch, block, width))
+            return x + self.narrow(functions.gelu(self.wide(self.norm2(x))))
+
+    class Transformer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.characters = nn.Embedding(s["characters"], width)
+            self.positions = nn.Embedding(s["block"], width)
+            self.blocks = nn.ModuleList(Block() for _ in range(s["layers"]))
+            self.norm = nn.LayerNorm(width, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            h = self.characters(x) + self.positions.weight
+            for block in self.blocks:
+                h = block(h)
+            return functions.linear(self.norm(h), self.characters.weight).view(-1, s["characters"])
+
+    return Transformer
+
+
+CONTENDERS = contenders(task, ours, theirs)
