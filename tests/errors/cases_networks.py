@@ -101,3 +101,94 @@ def linear_by_a_weight_the_other_way_round():
 @case
 def linear_with_a_bias_of_another_length():
     nn.linear(f32(8, 3), f32(4, 3), f32(3))
+
+
+# ---------------------------------------------------------------- activations and normalisation
+@case
+def gelu_by_an_unknown_formula():
+    nn.gelu(f32(3), approximate="sigmoid")
+
+
+@case
+def layer_norm_over_other_axes():
+    nn.layer_norm(f32(4, 3), 4)
+
+
+@case
+def layer_norm_over_no_axis():
+    nn.layer_norm(f32(4, 3), ())
+
+
+@case
+def layer_norm_with_another_weight():
+    nn.layer_norm(f32(4, 3), 3, f32(4))
+
+
+@case
+def rms_norm_with_a_negative_eps():
+    nn.rms_norm(f32(4, 3), 3, eps=-1.0)
+
+
+# ---------------------------------------------------------------- attention
+@case
+def attention_of_other_features():
+    nn.scaled_dot_product_attention(f32(2, 3, 8), f32(2, 5, 4), f32(2, 5, 4))
+
+
+@case
+def attention_without_a_value_for_each_key():
+    nn.scaled_dot_product_attention(f32(3, 8), f32(5, 8), f32(4, 8))
+
+
+@case
+def attention_of_vectors():
+    nn.scaled_dot_product_attention(f32(8), f32(5, 8), f32(5, 8))
+
+
+@case
+def attention_of_other_batches():
+    nn.scaled_dot_product_attention(f32(2, 3, 8), f32(4, 5, 8), f32(4, 5, 8))
+
+
+@case
+def attention_with_a_mask_of_another_shape():
+    nn.scaled_dot_product_attention(f32(2, 3, 8), f32(2, 5, 8), f32(2, 5, 8), np.ones((3, 4), bool))
+
+
+@case
+def attention_with_a_mask_of_integers():
+    nn.scaled_dot_product_attention(f32(3, 8), f32(5, 8), f32(5, 8), np.ones((3, 5), int))
+
+
+@case
+def attention_that_drops_more_than_all():
+    nn.scaled_dot_product_attention(f32(3, 8), f32(5, 8), f32(5, 8), dropout_p=1.5)
+
+
+@case
+def heads_that_do_not_divide_the_features():
+    nn.MultiheadAttention(8, 3)
+
+
+@case
+def heads_of_no_number():
+    nn.MultiheadAttention(8, 0)
+
+
+@case
+def multihead_attention_of_other_features():
+    attention = nn.MultiheadAttention(8, 2, batch_first=True, dtype=np.float32)
+    attention(f32(2, 3, 6), f32(2, 3, 6), f32(2, 3, 6))
+
+
+@case
+def cache_that_would_lose_the_graph():
+    nn.TransformerBlock(8, 2, dtype=np.float32)(f32(1, 2, 8), cache=nn.KeyValueCache())
+
+
+@case
+def cache_of_another_batch():
+    cache, block = nn.KeyValueCache(), nn.TransformerBlock(8, 2, dtype=np.float32)
+    with cr.no_grad():
+        block(f32(1, 2, 8), cache=cache)
+        block(f32(2, 1, 8), cache=cache)

@@ -15,7 +15,7 @@ def agree(ours: Any, theirs: Any, what: str, rtol: float = 1e-12) -> None:
     theirs = theirs.detach().numpy() if hasattr(theirs, "detach") else np.asarray(theirs)
     ours = np.asarray(ours.detach() if isinstance(ours, cr.Tensor) else ours)
     assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype), what
-    scale = np.abs(theirs).max(initial=1e-3)
+    scale = np.abs(theirs).max(initial=1.0)
     np.testing.assert_allclose(ours, theirs, rtol, rtol * scale, err_msg=what)
 
 

@@ -184,9 +184,12 @@ _LN10 = 2.302585092994046  # the double nearest to log(10)
 
 
 def _sigmoid(xp: Any, x: Any) -> Any:
-    """1 / (1 + exp(-x)), without overflow and with small values to full relative accuracy."""
-    decay = xp.exp(-xp.abs(x))
-    return xp.where(x >= 0, 1.0 / (decay + 1.0), decay / (decay + 1.0))
+    """e^min(x, 0) / (1 + e^-|x|), without overflow and with small values to full relative accuracy.
+
+    NumPy takes less time for two exponentials than for choosing between two quotients.
+    """
+    below = xp.minimum(x, xp.zeros_like(x)) if x.size < 1 << 14 or xp is not np else np.clip(x, -_INF, _zero(x))
+    return xp.exp(below) / (xp.exp(-xp.abs(x)) + 1.0)
 
 
 def _softplus(xp: Any, x: Any) -> Any:

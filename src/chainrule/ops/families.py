@@ -51,6 +51,13 @@ def _slice(ct: Any, parameters: dict[str, Any]) -> Any:
     return zero if parameters.get("keepdims", False) or not axes else expand_dims(zero, axes)
 
 
+def _row(ct: Any, parameters: dict[str, Any]) -> Any:
+    """What works on rows: an entry hangs on the cotangents along the last axis."""
+    from chainrule.ops.reductions import all as all_along
+
+    return all_along(ct == 0, axis=-1, keepdims=True)
+
+
 def _all(ct: Any, parameters: dict[str, Any]) -> Any:
     """Anything else: an entry may hang on every cotangent."""
     from chainrule.ops.reductions import all as all_along
@@ -64,6 +71,7 @@ VIEW = Family("view", "linear", _all, None)
 BILINEAR = Family("bilinear", "bilinear", _all, None)
 REDUCTION = Family("reduction", "transpose", _slice, None)
 ALONG_AXIS = Family("along_axis", "transpose", _slice, _same)
+ROWS = Family("rows", "transpose", _row, _same)
 GENERAL = Family("general", "transpose", _all, None)
 
 
