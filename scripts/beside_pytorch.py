@@ -11,13 +11,12 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional
 
+import chainrule as cr
 from chainrule.training.characters import AT_ONCE, BETAS, HELD_OUT, SUBSET, CharacterSettings
 from chainrule.training.loop import Check, Task
 from chainrule.training.sources import consecutive
-
-import chainrule as cr
 
 
 class Block(nn.Module):
@@ -35,11 +34,15 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         rows, count, width = x.shape
         own = self.self_attn
-        mixed = F.linear(self.norm1(x), own.in_proj_weight, own.in_proj_bias)
+        mixed = functional.linear(self.norm1(x), own.in_proj_weight, own.in_proj_bias)
         q, k, v = mixed.view(rows, count, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.p if self.training else 0.0)
-        x = x + F.dropout(own.out_proj(seen.transpose(1, 2).reshape(rows, count, width)), self.p, self.training)
-        return x + F.dropout(self.linear2(F.gelu(self.linear1(self.norm2(x)))), self.p, self.training)
+        seen = functional.scaled_dot_product_attention(
+            q, k, v, is_causal=True, dropout_p=self.p if self.training else 0.0
+        )
+        x = x + functional.dropout(
+            own.out_proj(seen.transpose(1, 2).reshape(rows, count, width)), self.p, self.training
+        )
+        return x + functional.dropout(self.linear2(functional.gelu(self.linear1(self.norm2(x)))), self.p, self.training)
 
 
 class Transformer(nn.Module):
@@ -58,7 +61,7 @@ class Transformer(nn.Module):
             self.head.weight = self.token.weight
 
     def forward(self, numbers: torch.Tensor) -> torch.Tensor:
-        x = F.dropout(self.token(numbers) + self.position.weight[: numbers.shape[1]], self.p, self.training)
+        x = functional.dropout(self.token(numbers) + self.position.weight[: numbers.shape[1]], self.p, self.training)
         for layer in self.layers:
             x = layer(x)
         return self.head(self.norm(x))
@@ -94,14 +97,18 @@ def twin(task: Task) -> Task:
         {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": settings.weight_decay},
         {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=settings.learning_rate, betas=BETAS)
-    schedule = falling(optimizer, settings.learning_rate, settings.final_rate, settings.decay_iterations, settings.warm_up)
+    optimizer = torch.optim.AdamW(
+        [group for group in groups if group["params"]], lr=settings.learning_rate, betas=BETAS
+    )
+    schedule = falling(
+        optimizer, settings.learning_rate, settings.final_rate, settings.decay_iterations, settings.warm_up
+    )
     text = cr.data.read_text(settings.text) if settings.text else cr.data.default_text()
     validation = cr.data.characters(text, HELD_OUT).validation
 
     def loss(x: Any, y: Any, reduction: str = "mean") -> torch.Tensor:
         logits = model(torch.from_numpy(x))
-        return F.cross_entropy(logits.flatten(0, 1), torch.from_numpy(y).flatten(), reduction=reduction)
+        return functional.cross_entropy(logits.flatten(0, 1), torch.from_numpy(y).flatten(), reduction=reduction)
 
     def mean_loss(most: int | None, check: Check) -> float:
         x, y = consecutive(validation, settings.block, most)
@@ -134,5 +141,5 @@ def twin_of_layers(task: Task, layers: Callable[[], nn.Module], last_step: int, 
         model=model,
         optimizer=optimizer,
         schedule=falling(optimizer, settings.learning_rate, last, last_step),
-        loss=lambda x, y: F.cross_entropy(model(torch.from_numpy(x)), torch.from_numpy(y)),
+        loss=lambda x, y: functional.cross_entropy(model(torch.from_numpy(x)), torch.from_numpy(y)),
     )

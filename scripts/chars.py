@@ -61,7 +61,9 @@ def train(run: Run, title: str, seed: int) -> Trained:
     return Trained(title, seed, time.perf_counter() - start, outcome["validation_loss"], run.history)
 
 
-def measurement(found: list[Trained], twins: list[Trained], settings: characters.CharacterSettings, text: str) -> Measurement:
+def measurement(
+    found: list[Trained], twins: list[Trained], settings: characters.CharacterSettings, text: str
+) -> Measurement:
     """Row C6, of these runs."""
     losses, seconds = [run.validation_loss for run in found], [run.seconds for run in found]
     mean = statistics.mean(losses)
@@ -113,7 +115,9 @@ def commit() -> str:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--text", default="", metavar="FILE", help="what to learn from (default: Python's reference manual)")
+    parser.add_argument(
+        "--text", default="", metavar="FILE", help="what to learn from (default: Python's reference manual)"
+    )
     parser.add_argument("--preset", default="cpu", choices=list(characters.CharacterSettings.PRESETS))
     parser.add_argument("--seeds", type=COUNT, default=3, metavar="N", help="how many (default: 3)")
     parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="the first of them (default: 0)")

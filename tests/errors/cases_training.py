@@ -164,7 +164,9 @@ def train_cannot_save():
 
         def fail_later(self, run, name):
             if next(count) > 0:
-                raise cr.errors.FileError("io.save_checkpoint: run/checkpoint.npz cannot be written: No space left on device")
+                raise cr.errors.FileError(
+                    "io.save_checkpoint: run/checkpoint.npz cannot be written: No space left on device"
+                )
             save(self, run, name)
 
         RunFolder.save = fail_later

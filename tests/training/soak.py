@@ -82,7 +82,9 @@ def kill(process: subprocess.Popen, number: signal.Signals, after: float) -> boo
         return False
     if process.returncode == -signal.SIGKILL and number == signal.SIGKILL:
         return True
-    if ("from step" not in err and "stopped" not in err) or "steps in" in out:  # before or after all: Python's own business
+    if (
+        "from step" not in err and "stopped" not in err
+    ) or "steps in" in out:  # before or after all: Python's own business
         expected = process.returncode in (-number, 128 + number) or "init_import_site" in err
         assert expected, (process.returncode, out, err)
         return True
@@ -134,7 +136,9 @@ def main() -> None:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         done = soak(Path(folder), arguments.kills, arguments.seed)
-    print(f"{', '.join(f'{count} {name}' for name, count in done.items())}: all equal, in {time.monotonic() - began:.0f} s")
+    print(
+        f"{', '.join(f'{count} {name}' for name, count in done.items())}: all equal, in {time.monotonic() - began:.0f} s"
+    )
 
 
 if __name__ == "__main__":

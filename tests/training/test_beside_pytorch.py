@@ -40,7 +40,8 @@ def losses(task, steps):
 @pytest.mark.parametrize("more", [{}, {"untied": True, "bias": True}], ids=["tied", "untied with biases"])
 def test_transformer_in_float64(text, more):
     (ours, rates), (theirs, their_rates) = (
-        losses(make(character_task(text, "float64", **more)), STEPS) for make in (lambda task: task, beside_pytorch.twin)
+        losses(make(character_task(text, "float64", **more)), STEPS)
+        for make in (lambda task: task, beside_pytorch.twin)
     )
     np.testing.assert_allclose(rates, their_rates, rtol=1e-12)
     np.testing.assert_allclose(ours, theirs, rtol=1e-9)
@@ -58,9 +59,7 @@ def test_evaluations_agree(text):
     task = character_task(text, "float64")
     ours, theirs = Run(task), Run(beside_pytorch.twin(task))
     np.testing.assert_allclose(ours.measure()["validation_loss"], theirs.measure()["validation_loss"], rtol=1e-12)
-    np.testing.assert_allclose(
-        ours.conclude()["validation_loss"], theirs.conclude()["validation_loss"], rtol=1e-12
-    )
+    np.testing.assert_allclose(ours.conclude()["validation_loss"], theirs.conclude()["validation_loss"], rtol=1e-12)
 
 
 def their_layers():

@@ -83,7 +83,9 @@ def test_it_begins_knowing_nothing_and_learns(text):
 def test_it_learns_what_can_be_known(tmp_path):
     """A text that repeats itself can be foreseen to the last character."""
     (tmp_path / "text.txt").write_text("abcdefgh" * 400)
-    settings = CharacterSettings.made(**{**TINY, "iterations": 150}, learning_rate=0.01, text=str(tmp_path / "text.txt"))
+    settings = CharacterSettings.made(
+        **{**TINY, "iterations": 150}, learning_rate=0.01, text=str(tmp_path / "text.txt")
+    )
     assert Run(characters.build(settings)).finish()["validation_loss"] < 0.02
 
 

@@ -9,7 +9,16 @@ from chainrule.training import characters, digits, spiral
 from chainrule.training.history import History
 from chainrule.training.loop import Run
 
-SMALL = {"layers": 1, "heads": 2, "width": 16, "block": 8, "batch": 4, "iterations": 24, "evaluate_every": 10, "dropout": 0.2}
+SMALL = {
+    "layers": 1,
+    "heads": 2,
+    "width": 16,
+    "block": 8,
+    "batch": 4,
+    "iterations": 24,
+    "evaluate_every": 10,
+    "dropout": 0.2,
+}
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +40,12 @@ def task(name, text, dtype="float32", **more):
 def trained(run):
     """All that training changes, but for what evaluations found."""
     task = run.task
-    held = {name: part.state_dict() for name, part in run.parts().items() if name not in ("generator", "history", "source")}
-    source = task.source.generator.bit_generator.state if hasattr(task.source, "generator") else task.source.state_dict()
+    held = {
+        name: part.state_dict() for name, part in run.parts().items() if name not in ("generator", "history", "source")
+    }
+    source = (
+        task.source.generator.bit_generator.state if hasattr(task.source, "generator") else task.source.state_dict()
+    )
     return held | {"source": source, "generator": task.generator.bit_generator.state, "loss": run.history.loss}
 
 
@@ -104,14 +117,14 @@ def test_evaluations_come_when_they_are_due(text):
 
 
 def test_an_evaluation_that_is_given_up_is_done_later(text):
-    class GivenUp(Exception):
+    class GivenUpError(Exception):
         pass
 
     def give_up():
-        raise GivenUp
+        raise GivenUpError
 
     run = Run(task("chars", text))
-    with pytest.raises(GivenUp):
+    with pytest.raises(GivenUpError):
         run.measure(give_up)
     assert run.history.measured == {}
     assert run.task.model.training

@@ -84,7 +84,8 @@ def test_what_follows_from_others():
 
 
 @pytest.mark.parametrize(
-    "given", [{"width": 0}, {"width": 1.5}, {"width": True}, {"dtype": "int8"}, {"seed": -1}, {"flat": 1}, {"steps": None}]
+    "given",
+    [{"width": 0}, {"width": 1.5}, {"width": True}, {"dtype": "int8"}, {"seed": -1}, {"flat": 1}, {"steps": None}],
 )
 def test_values_out_of_range_are_refused_in_python_too(given):
     with pytest.raises(ArgumentError, match=f"--{next(iter(given))}.*expected"):

@@ -36,7 +36,12 @@ def test_events_are_those_of_the_log(tmp_path, capsys):
         rows = list(csv.DictReader(file))
     found = read(tmp_path / "run")
     assert found.keys() == {"loss/training", "rate", "test/loss", "test/accuracy"}
-    for tag, column in (("loss/training", "loss"), ("rate", "rate"), ("test/loss", "test_loss"), ("test/accuracy", "test_accuracy")):
+    for tag, column in (
+        ("loss/training", "loss"),
+        ("rate", "rate"),
+        ("test/loss", "test_loss"),
+        ("test/accuracy", "test_accuracy"),
+    ):
         expected = [(int(row["step"]), pytest.approx(float(row[column]), rel=1e-6)) for row in rows if row[column]]
         assert found[tag] == expected, tag
 

@@ -51,7 +51,9 @@ def test_without_memory_is_the_model_on_its_window():
     reading = Reading(model, np.array([1, 2, 3]))
     for number in (4, 5, 6, 7, 8):
         reading.append(number)
-        np.testing.assert_allclose(reading.logits, model(np.array([reading.window])).data[0, -1], rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(
+            reading.logits, model(np.array([reading.window])).data[0, -1], rtol=1e-11, atol=1e-13
+        )
     assert reading.window == [1, 2, 3, 4, 5, 6, 7, 8]
     reading.append(9)  # full: the oldest quarter is forgotten
     assert reading.window == [3, 4, 5, 6, 7, 8, 9]
@@ -99,7 +101,9 @@ def test_characters_come_by_their_probabilities():
     generator = np.random.default_rng(0)
 
     def shares(**options):
-        drawn = [choose(logits, options.get("temperature", 1.0), options.get("top_k"), generator) for _ in range(20_000)]
+        drawn = [
+            choose(logits, options.get("temperature", 1.0), options.get("top_k"), generator) for _ in range(20_000)
+        ]
         return np.bincount(drawn, minlength=3) / len(drawn)
 
     np.testing.assert_allclose(shares(), [0.1, 0.6, 0.3], atol=0.015)

@@ -144,9 +144,7 @@ def padding_of(name: str, padding: Any, kernel: Shape, stride: Shape, dilation: 
     return tuple(n // 2 for n in total), tuple(n - n // 2 for n in total)
 
 
-def _checked(
-    name: str, ndim: int, x: Any, weight: Any, bias: Any, groups: Any, transposed: bool
-) -> tuple[Any, Any]:
+def _checked(name: str, ndim: int, x: Any, weight: Any, bias: Any, groups: Any, transposed: bool) -> tuple[Any, Any]:
     """Weight and bias as operands, which fit.
 
     **Raises** ShapeError, ArgumentError.
@@ -165,7 +163,9 @@ def _checked(
     if bias is not None:
         bias = as_operand(bias)
         if tuple(bias.shape) != (count,):
-            raise ShapeError(explain(name, "the bias has one number for each output channel", bias=bias, expected=f"[{count}]"))
+            raise ShapeError(
+                explain(name, "the bias has one number for each output channel", bias=bias, expected=f"[{count}]")
+            )
     return weight, bias
 
 

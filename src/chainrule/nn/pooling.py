@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,18 @@ from chainrule.ops.linalg import matmul
 from chainrule.ops.norms import narrow, wide
 from chainrule.ops.pooling import max_pool, window_sums
 from chainrule.ops.windows import Windows
-from chainrule.types import Shape
 
 Sizes = int | tuple[int, ...]
 """One integer for all axes, or one for each."""
 
 
 def max_pool1d(
-    input: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False
+    input: Any,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
 ) -> Any:
     """The largest entry of each window along one axis; as `max_pool2d`.
 
@@ -35,7 +38,12 @@ def max_pool1d(
 
 
 def max_pool2d(
-    input: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False
+    input: Any,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
 ) -> Any:
     """The largest entry of each window of an image.
 
@@ -132,7 +140,15 @@ def _largest(name: str, ndim: int, x: Any, *how: Any) -> Any:
 
 
 def _mean(
-    name: str, ndim: int, x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, with_padding: bool, divisor: Any
+    name: str,
+    ndim: int,
+    x: Any,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    with_padding: bool,
+    divisor: Any,
 ) -> Any:
     x, alone = batched(name, x, ndim)
     x, dtype = wide(x)

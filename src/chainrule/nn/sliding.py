@@ -74,7 +74,9 @@ def windows(
         axis = found.out.index(0)
         reach = dilation[axis] * (kernel[axis] - 1) + 1
         have = x.shape[2 + axis] + low[axis] + high[axis]
-        fault = f"the kernel reaches over {reach} entries along axis {axis - len(kernel)}, with padding there are {have}"
+        fault = (
+            f"the kernel reaches over {reach} entries along axis {axis - len(kernel)}, with padding there are {have}"
+        )
         raise ShapeError(explain(operation, fault, input=x, remedy="a smaller kernel, more padding, or a larger input"))
     return found
 

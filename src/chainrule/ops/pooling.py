@@ -37,7 +37,7 @@ def _folded(combine: Callable[[Any, Any], Any], x: Any, windows: Windows) -> Any
 
 def _own(xp: Any, out: Any, x: Any) -> Any:
     """A copy where a kernel of one entry gave back the input itself."""
-    return xp.asarray(out, copy=True) if out is x or xp is np and np.may_share_memory(out, x) else out
+    return xp.asarray(out, copy=True) if out is x or (xp is np and np.may_share_memory(out, x)) else out
 
 
 # ----------------------------------------------------------------------------------------------------------- the largest

@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from chainrule import data, io, nn, optim, random
-from chainrule.errors import ArgumentError, CheckpointError, explain
+from chainrule.errors import ArgumentError, explain
 from chainrule.training.folder import CHECKPOINT, read
 from chainrule.training.loop import Check, Task
 from chainrule.training.program import Program
@@ -65,7 +63,13 @@ class CharacterSettings(Settings):
     }  # fmt: skip
 
     preset: str = option("tiny", Choice(tuple(PRESETS)), "a size, from seconds over minutes to hours")
-    text: str = option("", Location("the name of a file"), "what to learn from (default: Python's reference manual)", "FILE", moves=True)
+    text: str = option(
+        "",
+        Location("the name of a file"),
+        "what to learn from (default: Python's reference manual)",
+        "FILE",
+        moves=True,
+    )
     layers: int = option(2, COUNT, "blocks", "N")
     heads: int = option(4, COUNT, "heads of attention in each", "N")
     width: int = option(64, COUNT, "numbers that stand for a character", "N")
@@ -102,7 +106,10 @@ def build(settings: CharacterSettings) -> Task:
     vocabulary, training, validation = data.characters(text, HELD_OUT, block=settings.block)
     made = model(settings, len(vocabulary))
     optimizer = optim.AdamW(
-        [{"params": made.matrices, "weight_decay": settings.weight_decay}, {"params": made.vectors, "weight_decay": 0.0}],
+        [
+            {"params": made.matrices, "weight_decay": settings.weight_decay},
+            {"params": made.vectors, "weight_decay": 0.0},
+        ],
         lr=settings.learning_rate,
         betas=BETAS,
     )
@@ -110,10 +117,25 @@ def build(settings: CharacterSettings) -> Task:
         optimizer, settings.learning_rate, settings.decay_iterations, settings.warm_up, settings.final_rate
     )
     some, all_of_it = consecutive(validation, settings.block, SUBSET), consecutive(validation, settings.block)
-    notes = {"characters": vocabulary.characters, "text": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()}
+    notes = {
+        "characters": vocabulary.characters,
+        "text": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+    }
+
+    def clip() -> None:
+        optim.clip_grad_norm_(made.parameters(), settings.clip)
+
+    def batch_loss(x: Array, y: Array) -> Any:
+        return loss(made, x, y)
+
+    def evaluate(check: Check) -> dict[str, float]:
+        return {"validation_loss": mean_loss(made, *some, check)}
 
     def conclude(check: Check) -> dict[str, Any]:
-        return {"validation_loss": mean_loss(made, *all_of_it, check), "parameters": sum(p.size for p in made.parameters())}
+        return {
+            "validation_loss": mean_loss(made, *all_of_it, check),
+            "parameters": sum(p.size for p in made.parameters()),
+        }
 
     return Task(
         settings=settings,
@@ -125,10 +147,10 @@ def build(settings: CharacterSettings) -> Task:
         steps=settings.iterations,
         evaluate_every=settings.evaluate_every,
         measures=("validation_loss",),
-        loss=lambda x, y: loss(made, x, y),
-        evaluate=lambda check: {"validation_loss": mean_loss(made, *some, check)},
+        loss=batch_loss,
+        evaluate=evaluate,
         conclude=conclude,
-        clip=(lambda: optim.clip_grad_norm_(made.parameters(), settings.clip)) if settings.clip else None,
+        clip=clip if settings.clip else None,
         notes=notes,
     )
 

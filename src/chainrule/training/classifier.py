@@ -67,7 +67,9 @@ def task(
     batches = data.Batches(*training, batch_size=min(settings.batch, len(training[0])), seed=settings.seed)
     steps = len(batches)
     optimizer = optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
-    schedule = falling(optimizer, settings.learning_rate, steps * settings.decay_epochs, last=FINAL * settings.learning_rate)
+    schedule = falling(
+        optimizer, settings.learning_rate, steps * settings.decay_epochs, last=FINAL * settings.learning_rate
+    )
 
     def loss(x: Array, y: Array) -> Any:
         return nn.cross_entropy(model(alter(x) if alter else x), y)

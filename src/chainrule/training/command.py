@@ -51,7 +51,9 @@ def _add_controls(parser: argparse.ArgumentParser, name: str) -> None:
     folder = _folder()
     default = f"runs/{name}"
     place.add_argument("--out", type=folder, default=default, metavar="DIR", help=f"a new folder (default: {default})")
-    place.add_argument("--resume", type=folder, metavar="DIR", help="go on with the run in this folder, as it was set up")
+    place.add_argument(
+        "--resume", type=folder, metavar="DIR", help="go on with the run in this folder, as it was set up"
+    )
     group.add_argument("--no-progress", action="store_true", help="only what came out at the end")
     group.add_argument("--tensorboard", action="store_true", help="events for TensorBoard, in DIR/tensorboard")
     group.add_argument(

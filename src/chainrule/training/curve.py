@@ -41,7 +41,14 @@ def _losses(axes: Any, runs: Sequence[tuple[str, History]]) -> None:
         for name in history.names:
             if name.endswith("loss"):
                 at, values = history.curve(name)
-                axes.plot(at, values, marker, color=ORANGE if len(runs) == 1 else colour, markersize=5, label=f"{title}: validation")
+                axes.plot(
+                    at,
+                    values,
+                    marker,
+                    color=ORANGE if len(runs) == 1 else colour,
+                    markersize=5,
+                    label=f"{title}: validation",
+                )
                 highest = max(highest, *values, 0.0)
     axes.set_ylim(0.0, 1.05 * highest if highest else 1.0)
     axes.set_ylabel("loss")
@@ -52,7 +59,15 @@ def _accuracies(axes: Any, runs: Sequence[tuple[str, History]], names: Sequence[
     for title, history in runs:
         for name, (colour, marker, dashes) in zip(names, LOOKS, strict=False):
             at, values = history.curve(name)
-            axes.plot(at, values, color=colour, marker=marker, markersize=3, linestyle=dashes, label=f"{title}: {name.replace('_', ' ')}")
+            axes.plot(
+                at,
+                values,
+                color=colour,
+                marker=marker,
+                markersize=3,
+                linestyle=dashes,
+                label=f"{title}: {name.replace('_', ' ')}",
+            )
     axes.set_ylabel("accuracy")
     axes.legend()
 

@@ -12,7 +12,7 @@ from chainrule.random import draw
 from chainrule.training.classifier import ClassifierSettings, report, task
 from chainrule.training.loop import Task
 from chainrule.training.program import Program
-from chainrule.training.settings import COUNT, FRACTION, NOT_NEGATIVE, POSITIVE, Choice, option
+from chainrule.training.settings import FRACTION, NOT_NEGATIVE, Choice, option
 from chainrule.types import Array
 
 HELD_OUT = 450
@@ -42,14 +42,14 @@ def images(seed: int, dtype: Any) -> tuple[tuple[Array, ...], tuple[Array, ...]]
 
 def perceptron(generator: np.random.Generator, dtype: Any, dropout: float = 0.0) -> Any:
     """64-64-32-10 with ReLU between: 6,570 parameters."""
-    made = {"generator": generator, "dtype": dtype}
-    hidden = [nn.Flatten(), nn.Linear(64, 64, **made), nn.ReLU(), nn.Linear(64, 32, **made), nn.ReLU()]
+    made: dict[str, Any] = {"generator": generator, "dtype": dtype}
+    hidden: list[Any] = [nn.Flatten(), nn.Linear(64, 64, **made), nn.ReLU(), nn.Linear(64, 32, **made), nn.ReLU()]
     return nn.Sequential(*hidden, nn.Dropout(dropout), nn.Linear(32, CLASSES, **made))
 
 
 def convolutions(generator: np.random.Generator, dtype: Any, dropout: float = 0.0) -> Any:
     """Three convolutions of 3x3 with normalisation, halved twice to 2x2 places of 32 numbers: 8,474 parameters."""
-    made = {"generator": generator, "dtype": dtype}
+    made: dict[str, Any] = {"generator": generator, "dtype": dtype}
 
     def layer(before: int, after: int) -> list[Any]:
         return [
@@ -58,7 +58,7 @@ def convolutions(generator: np.random.Generator, dtype: Any, dropout: float = 0.
             nn.ReLU(),
         ]
 
-    features = [*layer(1, 16), *layer(16, 16), nn.MaxPool2d(2), *layer(16, 32), nn.MaxPool2d(2)]
+    features: list[Any] = [*layer(1, 16), *layer(16, 16), nn.MaxPool2d(2), *layer(16, 32), nn.MaxPool2d(2)]
     return nn.Sequential(*features, nn.Flatten(), nn.Dropout(dropout), nn.Linear(32 * 2 * 2, CLASSES, **made))
 
 

@@ -12,8 +12,7 @@ from chainrule import data, nn, random
 from chainrule.training.classifier import ClassifierSettings, report, task
 from chainrule.training.loop import Task
 from chainrule.training.program import Program
-from chainrule.training.settings import COUNT, FRACTION, POSITIVE, Choice, Location, option
-from chainrule.types import Array
+from chainrule.training.settings import COUNT, FRACTION, Choice, Location, option
 
 CLASSES = 10
 
@@ -29,21 +28,33 @@ class FashionSettings(ClassifierSettings):
     PRESET: ClassVar[str] = "model"
 
     model: str = option("mlp", Choice(("mlp", "cnn")), "a perceptron, or convolutions")
-    folder: str = option("", Location("the name of a folder"), "where the four IDX files are (default: where Debian's dataset-fashion-mnist puts them)", "DIR", moves=True)
+    folder: str = option(
+        "",
+        Location("the name of a folder"),
+        "where the four IDX files are (default: where Debian's dataset-fashion-mnist puts them)",
+        "DIR",
+        moves=True,
+    )
     batch: int = option(128, COUNT, "examples in a step", "N")
     dropout: float = option(0.2, FRACTION, "the part of the numbers before the last layer dropped in training", "P")
 
 
 def perceptron(pixels: int, generator: np.random.Generator, dtype: Any, dropout: float) -> Any:
     """784-256-128-10 with ReLU between."""
-    made = {"generator": generator, "dtype": dtype}
-    hidden = [nn.Flatten(), nn.Linear(pixels * pixels, 256, **made), nn.ReLU(), nn.Linear(256, 128, **made), nn.ReLU()]
+    made: dict[str, Any] = {"generator": generator, "dtype": dtype}
+    hidden: list[Any] = [
+        nn.Flatten(),
+        nn.Linear(pixels * pixels, 256, **made),
+        nn.ReLU(),
+        nn.Linear(256, 128, **made),
+        nn.ReLU(),
+    ]
     return nn.Sequential(*hidden, nn.Dropout(dropout), nn.Linear(128, CLASSES, **made))
 
 
 def convolutions(pixels: int, generator: np.random.Generator, dtype: Any, dropout: float) -> Any:
     """Two convolutions of 3x3 with normalisation, each halved, and a hidden layer."""
-    made = {"generator": generator, "dtype": dtype}
+    made: dict[str, Any] = {"generator": generator, "dtype": dtype}
 
     def layer(before: int, after: int) -> list[Any]:
         return [
@@ -54,7 +65,7 @@ def convolutions(pixels: int, generator: np.random.Generator, dtype: Any, dropou
         ]
 
     left = pixels // 2 // 2
-    head = [nn.Flatten(), nn.Linear(32 * left * left, 64, **made), nn.ReLU(), nn.Dropout(dropout)]
+    head: list[Any] = [nn.Flatten(), nn.Linear(32 * left * left, 64, **made), nn.ReLU(), nn.Dropout(dropout)]
     return nn.Sequential(*layer(1, 16), *layer(16, 32), *head, nn.Linear(64, CLASSES, **made))
 
 

@@ -9,7 +9,7 @@ import errno
 import json
 import os
 import shlex
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -72,17 +72,17 @@ class RunFolder:
 
         The lock is on the folder itself, and the system takes it away when the process ends, however it does.
         """
-        if fcntl is None:
-            yield
-            return
-        descriptor = os.open(self.path, os.O_RDONLY)
+        descriptor = None if fcntl is None else os.open(self.path, os.O_RDONLY)
         try:
             self._lock(descriptor)
             yield
         finally:
-            os.close(descriptor)
+            if descriptor is not None:
+                os.close(descriptor)
 
-    def _lock(self, descriptor: int) -> None:
+    def _lock(self, descriptor: int | None) -> None:
+        if fcntl is None or descriptor is None:
+            return
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -149,11 +149,11 @@ def read(path: str, operation: str) -> dict[str, Any]:
     if not (folder / CHECKPOINT).is_file():
         expected = "the folder of a run, as `chainrule train` makes it"
         raise ArgumentError(explain(operation, f"{folder} holds no {CHECKPOINT}", expected=expected))
-    state = dict(io.load_checkpoint(folder / CHECKPOINT))
-    about = state.get("about")
-    if not isinstance(about, Mapping) or "program" not in about or "settings" not in about:
+    state = io.load_checkpoint(folder / CHECKPOINT)
+    found: Any = state.get("about")
+    about: dict[str, Any] = found if isinstance(found, dict) else {}
+    if not {"program", "settings"} <= about.keys():
         raise CheckpointError(explain(operation, f"{folder / CHECKPOINT} is no checkpoint of `chainrule train`"))
     if about.get("format") != FORMAT:
         raise CheckpointError(explain(operation, f"{folder / CHECKPOINT} was written by another version of chainrule"))
     return state
-

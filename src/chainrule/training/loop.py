@@ -115,7 +115,9 @@ class Run:
             loss = task.loss(*batch)
             value = float(loss.item())
             if not math.isfinite(value):
-                raise ArgumentError(explain("train", f"the loss is {value} at step {self.step + 1}", remedy="a lower --learning-rate"))
+                raise ArgumentError(
+                    explain("train", f"the loss is {value} at step {self.step + 1}", remedy="a lower --learning-rate")
+                )
             loss.backward()
             if task.clip is not None:
                 task.clip()

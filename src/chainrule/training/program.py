@@ -70,7 +70,11 @@ def train(program: Program, given: Mapping[str, Any], controls: Controls) -> int
                 return Session(program, run, folder, controls, signals).work()
         except Interrupted as interrupted:
             is_kept = folder.checkpoint.exists()
-            kept = f"its last checkpoint is kept · to go on: {_command(program, folder, controls)}" if is_kept else "before it began"
+            kept = (
+                f"its last checkpoint is kept · to go on: {_command(program, folder, controls)}"
+                if is_kept
+                else "before it began"
+            )
             print(f"chainrule train: stopped at once · {kept}", file=sys.stderr)
             return interrupted.code
         finally:

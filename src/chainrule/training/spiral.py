@@ -43,8 +43,10 @@ def points(seed: int, dtype: Any) -> tuple[tuple[Array, ...], tuple[Array, ...]]
 
 def perceptron(generator: np.random.Generator, dtype: Any) -> Any:
     """2-64-64-2, with SiLU between."""
-    made = {"generator": generator, "dtype": dtype}
-    return nn.Sequential(nn.Linear(2, 64, **made), nn.SiLU(), nn.Linear(64, 64, **made), nn.SiLU(), nn.Linear(64, 2, **made))
+    made: dict[str, Any] = {"generator": generator, "dtype": dtype}
+    return nn.Sequential(
+        nn.Linear(2, 64, **made), nn.SiLU(), nn.Linear(64, 64, **made), nn.SiLU(), nn.Linear(64, 2, **made)
+    )
 
 
 def build(settings: SpiralSettings) -> Task:

@@ -45,7 +45,7 @@ class Transformer(nn.Module):
         dtype: Any = None,
         generator: np.random.Generator | None = None,
     ) -> None:
-        made = {"dtype": dtype, "generator": generator}
+        made: dict[str, Any] = {"dtype": dtype, "generator": generator}
         self.block = block
         self.token = nn.Embedding(characters, width, **made)
         self.position = nn.Embedding(block, width, **made)
@@ -96,4 +96,3 @@ class Transformer(nn.Module):
     @property
     def vectors(self) -> list[Any]:
         return [parameter for parameter in self.parameters() if parameter.ndim <= 1]
-
