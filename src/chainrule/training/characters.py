@@ -62,7 +62,7 @@ class CharacterSettings(Settings):
         },
     }  # fmt: skip
 
-    preset: str = option("tiny", Choice(tuple(PRESETS)), "a size, from seconds over minutes to hours")
+    preset: str = option("tiny", Choice(tuple(PRESETS)), "tiny: seconds; cpu: nanoGPT's setting for a CPU, minutes; baby: its baby GPT, hours")
     text: str = option(
         "",
         Location("the name of a file"),
@@ -105,22 +105,8 @@ def build(settings: CharacterSettings) -> Task:
     text = data.read_text(settings.text) if settings.text else data.default_text()
     vocabulary, training, validation = data.characters(text, HELD_OUT, block=settings.block)
     made = model(settings, len(vocabulary))
-    optimizer = optim.AdamW(
-        [
-            {"params": made.matrices, "weight_decay": settings.weight_decay},
-            {"params": made.vectors, "weight_decay": 0.0},
-        ],
-        lr=settings.learning_rate,
-        betas=BETAS,
-    )
-    schedule = falling(
-        optimizer, settings.learning_rate, settings.decay_iterations, settings.warm_up, settings.final_rate
-    )
-    some, all_of_it = consecutive(validation, settings.block, SUBSET), consecutive(validation, settings.block)
-    notes = {
-        "characters": vocabulary.characters,
-        "text": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
-    }
+    optimizer = adamw(made, settings)
+    some, every_one = consecutive(validation, settings.block, SUBSET), consecutive(validation, settings.block)
 
     def clip() -> None:
         optim.clip_grad_norm_(made.parameters(), settings.clip)
@@ -132,16 +118,14 @@ def build(settings: CharacterSettings) -> Task:
         return {"validation_loss": mean_loss(made, *some, check)}
 
     def conclude(check: Check) -> dict[str, Any]:
-        return {
-            "validation_loss": mean_loss(made, *all_of_it, check),
-            "parameters": sum(p.size for p in made.parameters()),
-        }
+        count = sum(parameter.size for parameter in made.parameters())
+        return {"validation_loss": mean_loss(made, *every_one, check), "parameters": count}
 
     return Task(
         settings=settings,
         model=made,
         optimizer=optimizer,
-        schedule=schedule,
+        schedule=schedule(optimizer, settings),
         source=Windows(training, settings.block, settings.batch, random.generator(settings.seed, 1)),
         generator=random.generator(settings.seed, 2),
         steps=settings.iterations,
@@ -151,8 +135,28 @@ def build(settings: CharacterSettings) -> Task:
         evaluate=evaluate,
         conclude=conclude,
         clip=clip if settings.clip else None,
-        notes=notes,
+        notes={"characters": vocabulary.characters, "text": digest(text)},
     )
+
+
+def digest(text: str) -> str:
+    """What tells one text from another."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def adamw(model: Transformer, settings: CharacterSettings) -> optim.AdamW:
+    """AdamW, which lets matrices decay and nothing else."""
+    groups = [
+        {"params": model.matrices, "weight_decay": settings.weight_decay},
+        {"params": model.vectors, "weight_decay": 0.0},
+    ]
+    return optim.AdamW(groups, lr=settings.learning_rate, betas=BETAS)
+
+
+def schedule(optimizer: optim.AdamW, settings: CharacterSettings) -> Any:
+    """Warm-up and cosine."""
+    rate, last = settings.learning_rate, settings.final_rate
+    return falling(optimizer, rate, settings.decay_iterations, settings.warm_up, last)
 
 
 def model(settings: CharacterSettings, characters: int) -> Transformer:

@@ -104,7 +104,7 @@ def sample(words: Sequence[str], kind: Parser = argparse.ArgumentParser) -> int:
         allow_abbrev=False,
     )
     parser.add_argument("folder", type=_folder(), metavar="DIR", help="the folder of the run")
-    parser.add_argument("--prompt", default="\n", help="the text to go on from (default: a new line)")
+    parser.add_argument("--prompt", default="", metavar="TEXT", help="the text to go on from (default: a new line)")
     parser.add_argument("--tokens", type=COUNT, default=500, metavar="N", help="how many characters (default: 500)")
     parser.add_argument(
         "--temperature", type=NOT_NEGATIVE, default=0.8, metavar="T",

@@ -7,30 +7,35 @@ learned, for a block and no further: when it is full, the oldest quarter is forg
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 import chainrule as cr
+from chainrule import data
 from chainrule.types import Array
 
 
-def write(
-    folder: str, prompt: str, tokens: int, temperature: float, top_k: int | None, seed: int,
-    show: Callable[[str], Any] | None = None,
-) -> int:  # fmt: skip
-    """The command: print `prompt` and `tokens` characters more, as they come; give back the exit code."""
+def write(folder: str, prompt: str, tokens: int, temperature: float, top_k: int | None, seed: int) -> int:
+    """The command: print `prompt` and `tokens` characters more, as they come; give back the exit code.
+
+    **Raises** ArgumentError for a folder without such a model or a prompt with a character that it does not know.
+    """
     from chainrule.training.characters import load
 
     model, vocabulary = load(folder)
-    beginning = vocabulary.encode(prompt)
-    say = show or _print
-    say(prompt.lstrip("\n"))
+    beginning = vocabulary.encode(prompt or start_of_line(vocabulary))
+    _print(prompt)
     for number in characters(model, beginning, tokens, temperature, top_k, cr.random.generator(seed)):
-        say(vocabulary.characters[number])
-    say("\n")
+        _print(vocabulary.characters[number])
+    _print("\n")
     return 0
+
+
+def start_of_line(vocabulary: data.Vocabulary) -> str:
+    """What stands before a text of its own: the end of a line, where there are lines."""
+    return "\n" if "\n" in vocabulary.characters else vocabulary.characters[0]
 
 
 def _print(text: str) -> None:
