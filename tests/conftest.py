@@ -7,6 +7,10 @@ import pytest
 LAWS = Path(__file__).parent / "laws"
 
 
+def pytest_addoption(parser: pytest.Parser):
+    parser.addoption("--kills", type=int, default=5, help="how often tests/io kills a process that saves (default: 5)")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]):
     for item in items:
         if item.path.is_relative_to(LAWS):

@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 from unittest import mock
 
@@ -128,3 +129,118 @@ def weights_that_are_a_text():
 def safetensors_is_missing():
     with mock.patch.dict(sys.modules, {"safetensors": None, "safetensors.numpy": None}):
         cr.io.save("model.safetensors", {"w": np.ones(2)})
+
+
+# ---------------------------------------------------------------- checkpoints
+class Model:
+    """As much of a model as a checkpoint needs."""
+
+    def state_dict(self):
+        return {"w": np.ones(2)}
+
+    def load_state_dict(self, state):
+        if state["w"].shape != (2,):
+            raise cr.errors.ShapeError("load_state_dict: 'w' has another shape")
+
+
+@case
+@in_a_folder
+def checkpoint_of_a_set():
+    cr.io.save_checkpoint("checkpoint.npz", loader={"seen": [{1, 2}]})
+
+
+@case
+@in_a_folder
+def checkpoint_of_what_contains_itself():
+    history: list = []
+    history.append(history)
+    cr.io.save_checkpoint("checkpoint.npz", history=history)
+
+
+@case
+@in_a_folder
+def checkpoint_of_another_format():
+    cr.io.save_checkpoint("checkpoint.pt", epoch=3)
+
+
+@case
+@in_a_folder
+def checkpoint_without_a_name():
+    cr.io.save_checkpoint("checkpoint.npz", model=Model(), epoch=3)
+    cr.io.load_checkpoint("checkpoint.npz", ema=Model())
+
+
+@case
+@in_a_folder
+def checkpoint_loaded_into_a_number():
+    cr.io.save_checkpoint("checkpoint.npz", epoch=3)
+    cr.io.load_checkpoint("checkpoint.npz", epoch=0)
+
+
+@case
+@in_a_folder
+def checkpoint_of_a_value_for_a_model():
+    cr.io.save_checkpoint("checkpoint.npz", model=3)
+    cr.io.load_checkpoint("checkpoint.npz", model=Model())
+
+
+@case
+@in_a_folder
+def checkpoint_of_another_generator():
+    cr.io.save_checkpoint("checkpoint.npz", rng=np.random.default_rng(0))
+    cr.io.load_checkpoint("checkpoint.npz", rng=np.random.Generator(np.random.MT19937(0)))
+
+
+@case
+@in_a_folder
+def checkpoint_that_a_model_refuses():
+    other = Model()
+    other.state_dict = lambda: {"w": np.ones(3)}
+    cr.io.save_checkpoint("checkpoint.npz", model=other)
+    cr.io.load_checkpoint("checkpoint.npz", model=Model())
+
+
+@case
+@in_a_folder
+def checkpoint_that_holds_weights():
+    cr.io.save("model.npz", {"w": np.ones(2)})
+    cr.io.load_checkpoint("model.npz")
+
+
+@case
+@in_a_folder
+def checkpoint_that_numpy_wrote():
+    np.savez("arrays.npz", w=np.ones(2))
+    cr.io.load_checkpoint("arrays.npz")
+
+
+@case
+@in_a_folder
+def checkpoint_of_a_later_version():
+    from chainrule.io import archive
+
+    with Path("checkpoint.npz").open("w+b") as file:
+        archive.write(file, {"format": "chainrule checkpoint", "version": 2}, [], [])
+    cr.io.load_checkpoint("checkpoint.npz")
+
+
+@case
+@in_a_folder
+def checkpoint_that_is_empty():
+    Path("checkpoint.npz").touch()
+    cr.io.load_checkpoint("checkpoint.npz")
+
+
+@case
+@in_a_folder
+def checkpoint_that_is_a_zip_of_a_pickle():
+    with zipfile.ZipFile("checkpoint.npz", "w") as file:
+        file.writestr("archive/data.pkl", "")
+    cr.io.load_checkpoint("checkpoint.npz")
+
+
+@case
+@in_a_folder
+def weights_with_objects():
+    np.savez("objects.npz", w=np.array([None]))
+    cr.io.load("objects.npz")

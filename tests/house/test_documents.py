@@ -45,7 +45,8 @@ def records() -> Iterator[None]:
 
 @pytest.mark.usefixtures("records")
 @pytest.mark.parametrize("page", PAGES, ids=names)
-def test_code_runs_and_prints_what_it_says(page: Path):
+def test_code_runs_and_prints_what_it_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)  # for the files that it writes
     namespace: dict[str, object] = {}
     for block in blocks(page.read_text(encoding="utf-8")):
         if block.language == "python":

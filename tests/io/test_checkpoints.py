@@ -32,7 +32,7 @@ VALUES = {
     "not finite": [float("inf"), -float("inf"), nan(0x7FF8000000000000), nan(0xFFF8000000000123)],
     "texts": ["", "é", "日本", "\0", "\ud800", '"\\', "nan", "array"],
     "lists and tuples": [(), [], (1,), [1], ((), [()]), (1, (2, [3]))],
-    "dictionaries": [{}, {"a": {}}, {0: 1, "0": 2}, {1.5: "x", None: 0, (1, "a"): 2}, {"b": 1, "a": 2}, {True: 1, False: 0}],
+    "dictionaries": [{}, {"a": {}}, {0: 1, "0": 2}, {1.5: "x", None: 0, (1, "a"): 2}, {"b": 1, "a": 2}, {True: 1, False: 0}, {np.int64(3): 1}],
     "misleading": [{"tuple": [1]}, {"array": 0}, {"dict": []}, {"int": "0x1"}],
     "scalars of NumPy": [np.float32(0.1), np.float64(0.1), np.int8(-1), np.float64(nan(0xFFF8000000000123)), np.str_("a")],
     "arrays": [np.array(0.1), np.zeros((0, 3)), np.arange(6, dtype=np.int8).reshape(2, 3), np.array([True]), np.array([-0.0, np.nan])],
@@ -235,7 +235,10 @@ class TestNothingIsChanged:
         assert run["model"].loaded == 0
 
     def test_what_takes_no_state(self, path, run):
-        for thing in (0, None, np.zeros(3), {"w": 1}, Thing, object()):
+        class Saves:
+            state_dict = Thing.state_dict
+
+        for thing in (0, None, np.zeros(3), {"w": 1}, Thing, object(), Saves()):
             self.refused(path, run | {"model": thing}, "'model' cannot take up a state", ArgumentError)
 
     @pytest.mark.parametrize("last", ["model", "optimiser"])
@@ -298,11 +301,33 @@ def test_what_cannot_be_stored(path, value):
     assert cr.io.load_checkpoint(path) == {"epoch": 3}
 
 
+def test_depth(path):
+    """Whatever can be saved can be loaded, from a deeper place too."""
+    for wrap in (lambda inner: [inner], lambda inner: {"a": inner}, lambda inner: (inner,), lambda inner: {(inner,): 1} if isinstance(inner, tuple | int) else 0):  # fmt: skip
+        tree, deepest = 1, None
+        for _ in range(150):
+            tree = wrap(tree)
+            try:
+                cr.io.save_checkpoint(path, tree=tree)
+            except DTypeError as error:
+                assert "more than 100 deep" in str(error)  # noqa: PT017 - the depth is what is looked for
+                break
+            deepest = tree
+        assert deepest is not None
+
+        def load(calls):
+            return cr.io.load_checkpoint(path) if not calls else load(calls - 1)
+
+        assert load(100) == {"tree": deepest}
+
+
 def test_keys_that_cannot_be_stored(path):
     with pytest.raises(DTypeError, match="cannot be stored"):
         cr.io.save_checkpoint(path, thing={b"a": 1})
     with pytest.raises(DTypeError, match="cannot be stored"):
         cr.io.save_checkpoint(path, thing={(1, frozenset()): 1})
+    with pytest.raises(DTypeError, match="cannot be stored"):  # it would come back as another key
+        cr.io.save_checkpoint(path, thing={cr.tensor(1.0): 1})
 
 
 def test_other_names(tmp_path):

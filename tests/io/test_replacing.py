@@ -228,7 +228,17 @@ def stale(path, token="0123abcd"):
     return path.with_name(f".{path.name}.{token}.tmp")
 
 
-def test_temporary_files_of_the_dead_are_removed(path):
+@pytest.mark.parametrize("name", ["file.npz", "[a-z]+(.npz", "日" * 80 + ".npz"])
+def test_temporary_files_of_the_dead_are_removed(tmp_path, name):
+    with replacing("io.save", tmp_path / name) as file:
+        temporary = Path(file.name)
+    path = tmp_path / name
+    temporary.write_bytes(b"half of")
+    write(path)
+    assert files(path) == [name]
+
+
+def test_all_temporary_files_of_the_dead_are_removed(path):
     stale(path).write_bytes(b"half of")
     stale(path, "00000000").write_bytes(b"")
     write(path)

@@ -139,6 +139,14 @@ def test_tied_by_memory(path):
     cr.io.save(path, {"w": w, "view": w[:], "tensor": tensor, "reshaped": w.reshape(1, 4, 5)[0]})
     loaded = cr.io.load(path)
     assert all(array is loaded["w"] for array in loaded.values())
+    rows = {
+        "row": w[:1],
+        "row again": w[0][None],
+    }  # of different strides, along an axis where there is nothing to step to
+    assert rows["row"].strides != rows["row again"].strides
+    cr.io.save(path, rows)
+    loaded = cr.io.load(path)
+    assert loaded["row"] is loaded["row again"]
 
 
 def test_overlapping_is_not_tied(path):
@@ -179,6 +187,7 @@ def test_members_of_the_archive_are_safe_to_unpack(tmp_path):
         assert ".." not in member.split("/")
         assert not member.startswith("/")
         assert not set(member) & set("\\:*?")
+        assert not member.endswith(".npy")  # np.load would take it for another
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "\ud800", "__metadata__"])
@@ -219,7 +228,7 @@ def test_numpys_file_of_nothing(tmp_path):
 # ---------------------------------------------------------------- refusals
 OBJECTS = np.array([1, None], dtype=object)
 NO_WEIGHTS = {"list": [1.0], "float": 1.0, "none": None, "text": "ab", "objects": OBJECTS, "strings": np.array(["a"]),
-              "dates": np.array(["2020-01-01"], "M8[D]"), "records": np.zeros(2, [("a", "f4")]), "dict": {"w": np.zeros(1)}}  # fmt: skip
+              "dates": np.array(["2020-01-01"], "M8[D]"), "records": np.zeros(2, [("a", "f4")]), "dict": {"w": np.zeros(1)}, "masked": np.ma.array([1.0])}  # fmt: skip
 
 
 @pytest.mark.parametrize("value", NO_WEIGHTS.values(), ids=NO_WEIGHTS)
@@ -301,13 +310,12 @@ def test_every_byte_of_an_archive_counts(tmp_path):
     cr.io.save(path := tmp_path / "w.npz", {"w": w, "tied": w}, metadata={"a": "b"})
     good = path.read_bytes()
     for position in range(len(good)):
-        for flip in (1, 128):
-            damaged = bytearray(good)
-            damaged[position] ^= flip
-            path.write_bytes(damaged)
-            with pytest.raises(CheckpointError, match=r"w\.npz"):
-                cr.io.load(path)
-    for length in range(len(good)):
+        damaged = bytearray(good)
+        damaged[position] ^= 1 << position % 8
+        path.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match=r"w\.npz"):
+            cr.io.load(path)
+    for length in range(0, len(good), 3):
         path.write_bytes(good[:length])
         with pytest.raises(CheckpointError, match=r"w\.npz"):
             cr.io.load(path)

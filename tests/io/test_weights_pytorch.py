@@ -72,6 +72,14 @@ def test_we_load_pytorchs_tied(path):
     assert cr.io.metadata(path) == {"format": "pt"}
 
 
+def test_metadata_that_are_no_note_of_ties(path):
+    texts = {"w": "v", "best": "x", "x": "best", "format": "pt"}
+    safetensors_torch.save_file({"w": torch.ones(2), "v": torch.zeros(2)}, path, texts)
+    loaded = cr.io.load(path)
+    assert {name: array.tolist() for name, array in loaded.items()} == {"w": [1, 1], "v": [0, 0]}
+    assert cr.io.metadata(path) == texts
+
+
 def test_we_save_tensors_of_pytorch(path):
     model = Tied()
     cr.io.save(path, model)

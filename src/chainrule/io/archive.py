@@ -133,9 +133,9 @@ def checked(operation: str, path: Path, found: Archive, format: str, version: in
     """
     manifest = found.manifest or {}
     if manifest.get("format") != format:
-        kind = manifest.get("format", "arrays, and no manifest of chainrule")
-        remedy = {"chainrule weights": "io.load", "chainrule checkpoint": "io.load_checkpoint"}.get(str(kind), "")
-        raise refusal(operation, path, f"is no file of {format}: it holds {kind}", remedy)
+        kind = str(manifest.get("format", "arrays without a manifest of chainrule"))[:60]
+        remedy = {"chainrule weights": "io.load", "chainrule checkpoint": "io.load_checkpoint"}.get(kind, "")
+        raise refusal(operation, path, f"holds {kind}, no {format}", remedy)
     with parsing(operation, path):
         if manifest["version"] > version:
             fault = (
@@ -192,7 +192,7 @@ def _array(content: bytes) -> Array:
         raise ValueError("an array without a readable header") from None
     if dtype.kind not in KINDS:
         raise ValueError(f"an array of dtype {dtype}")
-    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+    if math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
         raise ValueError(f"an array of dtype {dtype} and shape {shape} in {len(content) - stream.tell()} bytes")
     if not math.prod(shape):
         return np.empty(shape, dtype)

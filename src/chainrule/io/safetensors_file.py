@@ -36,8 +36,7 @@ def encode(operation: str, arrays: Mapping[str, Array], metadata: dict[str, str]
         if array.dtype.newbyteorder("=") not in known:
             fault = f"the format safetensors has no {array.dtype}"
             raise DTypeError(explain(operation, fault, remedy="a file .npz", **{name: array}))
-    little = {name: np.asarray(array, array.dtype.newbyteorder("<"), order="C") for name, array in arrays.items()}
-    return library.numpy.save(little, metadata)
+    return library.numpy.save({name: np.asarray(array, order="C") for name, array in arrays.items()}, metadata)
 
 
 def decode(operation: str, content: bytes) -> tuple[dict[str, Array], dict[str, str]]:

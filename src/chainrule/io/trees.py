@@ -22,6 +22,8 @@ from chainrule.types import Array
 
 Json = Any
 SMALL = 1 << 63  # an integer below it may be read by any reader of JSON
+DEEPEST = 100  # containers in containers: packing, JSON and unpacking recurse a few calls for each
+KEYS = (str, int, float, tuple, type(None), np.generic)  # what may be a key of a dictionary
 BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 
 
@@ -47,14 +49,13 @@ class Packing:
         **Raises** DTypeError, naming the place, for what cannot be stored.
         """
         self._known = {}
-        try:
-            return self._pack(value, (name,))
-        except RecursionError:
-            fault = f"{name!r} contains itself, or is nested too deep"
-            raise DTypeError(explain("io.save_checkpoint", fault)) from None
+        return self._pack(value, (name,))
 
     def _pack(self, value: Any, path: tuple[Any, ...]) -> Json:
         kind = type(value)  # pyright: ignore[reportUnknownVariableType]
+        if len(path) > DEEPEST:
+            fault = f"{path[0]} contains itself, or is nested more than {DEEPEST} deep"
+            raise DTypeError(explain("io.save_checkpoint", fault))
         if value is None or kind in (bool, str) or (kind is int and -SMALL <= value < SMALL):
             return value
         if kind is int:
@@ -79,9 +80,9 @@ class Packing:
         raise _refused(path, value)
 
     def _pack_key(self, key: Any, path: tuple[Any, ...]) -> Json:
-        if not isinstance(key, str | int | float | tuple | None):
+        if not issubclass(type(key), KEYS):
             raise _refused((*path, key), key)
-        return self._pack(key, path)
+        return self._pack(key, (*path, key))
 
     def _add(self, array: Array, path: tuple[Any, ...]) -> int:
         if array.dtype.kind not in KINDS:

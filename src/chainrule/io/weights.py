@@ -60,7 +60,8 @@ def load(path: Any) -> dict[str, Array]:
     """The arrays of a file by name, in memory of their own; tied names share one array.
 
     Reads what `io.save` wrote, `.safetensors` files of PyTorch and others, and `.npz` files of `np.savez`.  bfloat16,
-    which NumPy does not have, comes as float32, exactly.  Nothing in a file is ever executed.
+    which NumPy does not have, comes as float32, exactly.  Nothing in a file is ever executed.  Damage to a `.npz` of
+    ours is always noticed; the format safetensors has no checksum.
     **Raises** CheckpointError for a file that is damaged or foreign; FileError; ArgumentError; MissingExtraError.
     """
     return _read("io.load", path)[0]
@@ -104,7 +105,7 @@ def _array(name: str, value: Any) -> Array:
         array = np.asarray(value) if hasattr(value, "__array__") else None
     except TypeError:  # arrays of another library on another device
         array = None
-    if array is None or array.dtype.kind not in "biufc":
+    if array is None or array.dtype.kind not in "biufc" or hasattr(value, "mask"):  # a mask would be lost
         fault = f"{name!r} is no array of numbers"
         remedy = "one name for each array, such as 'layer.weight'" if isinstance(value, Mapping) else "np.asarray(...)"
         raise DTypeError(explain("io.save", fault, value=value, remedy=remedy))
