@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
-from chainrule.data import line, two_arm_spiral, two_moons
+import chainrule as cr
+from chainrule.data import line, split, two_arm_spiral, two_moons
 from chainrule.errors import ArgumentError
 
 
@@ -75,3 +76,20 @@ def test_line():
 def test_arguments_out_of_range(call):
     with pytest.raises(ArgumentError):
         call()
+
+
+@pytest.mark.parametrize("make", [two_moons, two_arm_spiral])
+def test_without_a_generator_they_draw_from_the_current_one(make):
+    expected = make(30, generator=generator(5))
+    with cr.random.use(generator(5)):
+        points, labels = make(30)
+    assert np.array_equal(points, expected[0])
+    assert np.array_equal(labels, expected[1])
+    with cr.set_default_dtype(np.float32):
+        assert np.array_equal(make(30, generator=generator(5))[0], expected[0])  # float64, as it says
+
+
+def test_the_spiral_of_row_c3():
+    points, labels = two_arm_spiral(500, 2.5, 0.5, generator=generator(1))
+    (x, y), (x_test, y_test) = split(points, labels, held_out=150)
+    assert (x.shape, y.shape, x_test.shape, y_test.shape) == ((350, 2), (350,), (150, 2), (150,))
