@@ -62,7 +62,11 @@ class CharacterSettings(Settings):
         },
     }  # fmt: skip
 
-    preset: str = option("tiny", Choice(tuple(PRESETS)), "tiny: seconds; cpu: nanoGPT's setting for a CPU, minutes; baby: its baby GPT, hours")
+    preset: str = option(
+        "tiny",
+        Choice(tuple(PRESETS)),
+        "tiny: seconds; cpu: nanoGPT's setting for a CPU, minutes; baby: its baby GPT, hours",
+    )
     text: str = option(
         "",
         Location("the name of a file"),

@@ -38,48 +38,60 @@ class ClassifierSettings(Settings):
         follows(self, decay_epochs=self.epochs)  # of a run that is given more epochs it stays what it was
 
 
-class Generators(NamedTuple):
-    """One for each thing that is random, from one seed."""
-
-    weights: np.random.Generator
-    training: np.random.Generator
-
-
-def generators(seed: int) -> Generators:
-    return Generators(random.generator(seed, 0), random.generator(seed, 1))
-
-
 def task(
     settings: ClassifierSettings,
     model: Any,
     training: Part,
     test: Part,
-    generator: np.random.Generator,
     *,
     alter: Callable[[Array], Array] | None = None,
     measure_every: int = 1,
 ) -> Task:
-    """The training of `model` on images or points and labels, with another part held out for the test.
+    """The training of `model` on images or points and their labels, with another part held out for the test.
 
     `alter` changes the examples of a batch at random, drawing through `cr.random`; evaluations come every
     `measure_every` epochs.
     """
     batches = data.Batches(*training, batch_size=min(settings.batch, len(training[0])), seed=settings.seed)
-    steps = len(batches)
-    optimizer = optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
-    schedule = falling(
-        optimizer, settings.learning_rate, steps * settings.decay_epochs, last=FINAL * settings.learning_rate
-    )
+    rate, steps = settings.learning_rate, len(batches)
+    optimizer = optim.AdamW(model.parameters(), lr=rate, weight_decay=settings.weight_decay)
+    examination = Examination(model, training, test)
 
     def loss(x: Array, y: Array) -> Any:
         return nn.cross_entropy(model(alter(x) if alter else x), y)
 
-    def evaluate(check: Check) -> dict[str, float]:
-        found = Evaluation.of(model, test, check)
+    return Task(
+        settings=settings,
+        model=model,
+        optimizer=optimizer,
+        schedule=falling(optimizer, rate, steps * settings.decay_epochs, last=FINAL * rate),
+        source=Passes(batches),
+        generator=random.generator(settings.seed, 1),
+        steps=steps * settings.epochs,
+        evaluate_every=steps * measure_every,
+        measures=("test_loss", "test_accuracy"),
+        loss=loss,
+        evaluate=examination.evaluate,
+        conclude=examination.conclude,
+    )
+
+
+class Examination:
+    """What a model is measured by."""
+
+    def __init__(self, model: Any, training: Part, test: Part) -> None:
+        self.model = model
+        self.training = training
+        self.test = test
+
+    def evaluate(self, check: Check) -> dict[str, float]:
+        """Loss and accuracy on what was held out."""
+        found = Evaluation.of(self.model, self.test, check)
         return {"test_loss": found.loss, "test_accuracy": found.accuracy}
 
-    def conclude(check: Check) -> dict[str, Any]:
-        found, learned = Evaluation.of(model, test, check), Evaluation.of(model, training, check)
+    def conclude(self, check: Check) -> dict[str, Any]:
+        """The same on both parts, and which class was taken for which."""
+        found, learned = (Evaluation.of(self.model, part, check) for part in (self.test, self.training))
         return {
             "training_loss": learned.loss,
             "training_accuracy": learned.accuracy,
@@ -87,21 +99,6 @@ def task(
             "test_accuracy": found.accuracy,
             "confusion": found.confusion.tolist(),
         }
-
-    return Task(
-        settings=settings,
-        model=model,
-        optimizer=optimizer,
-        schedule=schedule,
-        source=Passes(batches),
-        generator=generator,
-        steps=steps * settings.epochs,
-        evaluate_every=steps * measure_every,
-        measures=("test_loss", "test_accuracy"),
-        loss=loss,
-        evaluate=evaluate,
-        conclude=conclude,
-    )
 
 
 class Evaluation(NamedTuple):

@@ -74,7 +74,7 @@ def build(settings: DigitSettings) -> Task:
         return x + draw.normal(x.shape, 0.0, settings.noise, dtype=x.dtype)
 
     alter = noisy if settings.noise else None
-    return task(settings, model, training, test, random.generator(settings.seed, 1), alter=alter)
+    return task(settings, model, training, test, alter=alter)
 
 
 PROGRAM = Program(

@@ -78,7 +78,7 @@ def build(settings: FashionSettings) -> Task:
     pixels = training[0].shape[1]
     parts = [(pictures[:, None], labels) for pictures, labels in (training, test)]
     model = MODELS[settings.model](pixels, random.generator(settings.seed, 0), settings.dtype, settings.dropout)
-    made = task(settings, model, parts[0], parts[1], random.generator(settings.seed, 1))
+    made = task(settings, model, *parts)
     marks = hashlib.sha256(training[1].tobytes() + test[1].tobytes()).hexdigest()
     return replace(made, notes={"labels": marks})
 

@@ -53,7 +53,7 @@ def build(settings: SpiralSettings) -> Task:
     """The task that the settings describe."""
     training, test = points(settings.seed, settings.dtype)
     model = perceptron(random.generator(settings.seed, 0), settings.dtype)
-    return task(settings, model, training, test, random.generator(settings.seed, 1), measure_every=20)
+    return task(settings, model, training, test, measure_every=20)
 
 
 PROGRAM = Program(
