@@ -47,7 +47,7 @@ def _losses(axes: Any, runs: Sequence[tuple[str, History]]) -> None:
                     marker,
                     color=ORANGE if len(runs) == 1 else colour,
                     markersize=5,
-                    label=f"{title}: validation",
+                    label=f"{title}: {name.removesuffix('_loss')}",
                 )
                 highest = max(highest, *values, 0.0)
     axes.set_ylim(0.0, 1.05 * highest if highest else 1.0)
