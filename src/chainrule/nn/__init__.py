@@ -12,16 +12,59 @@ from chainrule.nn import initialisers as init
 from chainrule.nn.attention import KeyValueCache, MultiheadAttention, scaled_dot_product_attention
 from chainrule.nn.batch_norm import BatchNorm, BatchNorm1d, BatchNorm2d, batch_norm
 from chainrule.nn.containers import Sequential
-from chainrule.nn.convolution import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, conv1d, conv2d, conv_transpose1d, conv_transpose2d
-from chainrule.nn.criteria import BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, MultiMarginLoss, NLLLoss, SmoothL1Loss
+from chainrule.nn.convolution import (
+    Conv1d,
+    Conv2d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    conv1d,
+    conv2d,
+    conv_transpose1d,
+    conv_transpose2d,
+)
+from chainrule.nn.criteria import (
+    BCEWithLogitsLoss,
+    CrossEntropyLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    MSELoss,
+    MultiMarginLoss,
+    NLLLoss,
+    SmoothL1Loss,
+)
 from chainrule.nn.embedding import Embedding, embedding
 from chainrule.nn.layer_norm import LayerNorm, RMSNorm
 from chainrule.nn.linear import Linear
-from chainrule.nn.losses import binary_cross_entropy_with_logits, cross_entropy, hinge_loss, huber_loss, kl_div, l1_loss, mse_loss, multi_margin_loss, nll_loss, smooth_l1_loss
+from chainrule.nn.losses import (
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    hinge_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    multi_margin_loss,
+    nll_loss,
+    smooth_l1_loss,
+)
 from chainrule.nn.module import Loaded, Module, parameter
-from chainrule.nn.plain import Dropout, Flatten, GELU, Identity, ReLU, SiLU, Sigmoid, Softmax, Tanh, dropout
-from chainrule.nn.pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d, MaxPool1d, MaxPool2d, adaptive_avg_pool1d, adaptive_avg_pool2d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
-from chainrule.nn.recurrent import GRU, GRUCell, LSTM, LSTMCell
+from chainrule.nn.plain import GELU, Dropout, Flatten, Identity, ReLU, Sigmoid, SiLU, Softmax, Tanh, dropout
+from chainrule.nn.pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AvgPool1d,
+    AvgPool2d,
+    MaxPool1d,
+    MaxPool2d,
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    avg_pool1d,
+    avg_pool2d,
+    max_pool1d,
+    max_pool2d,
+)
+from chainrule.nn.recurrent import GRU, LSTM, GRUCell, LSTMCell
 from chainrule.nn.transformer import TransformerBlock
 from chainrule.ops.elementwise import relu
 from chainrule.ops.erf import erf, gelu, silu
@@ -29,6 +72,9 @@ from chainrule.ops.layer_norm import layer_norm, rms_norm
 from chainrule.ops.linear import linear
 
 __all__ = [
+    "GELU",
+    "GRU",
+    "LSTM",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AvgPool1d",
@@ -45,15 +91,12 @@ __all__ = [
     "Dropout",
     "Embedding",
     "Flatten",
-    "GELU",
-    "GRU",
     "GRUCell",
     "HuberLoss",
     "Identity",
     "KLDivLoss",
     "KeyValueCache",
     "L1Loss",
-    "LSTM",
     "LSTMCell",
     "LayerNorm",
     "Linear",
