@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from matplotlib.ticker import PercentFormatter
 
 from chainrule.training import digits, spiral
@@ -142,10 +141,15 @@ def characters(folder: Path, found: Characters) -> str:
     """The transformer's loss, between what counting characters and counting pairs gives."""
     with figure(folder, "characters", (7.2, 3.2)) as made:
         axes: Any = made.subplots()
-        axes.plot(np.arange(1, len(found.losses) + 1), found.losses, color=SKY, linewidth=0.8, label="each step's batch")
+        axes.plot(
+            np.arange(1, len(found.losses) + 1), found.losses, color=SKY, linewidth=0.8, label="each step's batch"
+        )
         steps, losses = zip(*found.validation, strict=True)
         axes.plot(steps, losses, "o-", color=BLUE, markersize=5, label="text held out")
-        for level, line, name in ((found.single, "dashed", "single characters"), (found.pairs, "dotted", "pairs of characters")):
+        for level, line, name in (
+            (found.single, "dashed", "single characters"),
+            (found.pairs, "dotted", "pairs of characters"),
+        ):
             axes.axhline(level, color=BLACK, linestyle=line, linewidth=1.2, label=f"entropy of {name}: {level:.2f}")
         axes.set_xlabel("step")
         axes.set_ylabel("nats per character")

@@ -105,8 +105,9 @@ class Seed:
     @property
     def residual(self) -> float:
         """How far, relatively, the last loss is from the residual that NumPy's least squares leaves."""
-        least = np.linalg.lstsq(self.problem.X, self.problem.y, rcond=None)[1][0] / POINTS
-        return abs(float(self.descent.losses[-1]) / float(least) - 1.0)
+        solved: Any = np.linalg.lstsq
+        residuals = solved(self.problem.X, self.problem.y, rcond=None)[1]
+        return abs(float(self.descent.losses[-1]) * POINTS / float(residuals[0]) - 1.0)
 
 
 def measure(seed: int, quick: bool, advance: Callable[[float], None]) -> list[Seed]:
@@ -171,4 +172,6 @@ def stall(seeds: list[Seed]) -> Measurement:
 
 def spread(values: list[float]) -> str:
     """Median and range, for people: what has a spread of orders of magnitude has no useful mean."""
-    return f"{significant(float(np.median(values)), 2)} ({significant(min(values), 2)} to {significant(max(values), 2)})"
+    return (
+        f"{significant(float(np.median(values)), 2)} ({significant(min(values), 2)} to {significant(max(values), 2)})"
+    )

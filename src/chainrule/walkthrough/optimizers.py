@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -92,8 +93,7 @@ def train(make: Maker, rate: float, seed: int, steps: int) -> Any:
     points, labels = two_arm_spiral(POINTS, REVOLUTIONS, NOISE, generator=generator)
     widths = (2, WIDTH, WIDTH, 2)
     first, second, third = (
-        cr.nn.Linear(before, after, dtype=np.float64, generator=generator)
-        for before, after in zip(widths, widths[1:], strict=False)
+        cr.nn.Linear(before, after, dtype=np.float64, generator=generator) for before, after in pairwise(widths)
     )
     model = cr.nn.Sequential(first, cr.tanh, second, cr.tanh, third)
     optimizer, inputs = make(list(model.parameters()), rate), cr.asarray(points)
@@ -152,9 +152,13 @@ def comparison(found: dict[str, Sweep]) -> Measurement:
         there = sum(k is not None for k in s.reached)
         words.append(
             f"{name} {significant(float(np.mean(final)), 2)} ± {significant(float(np.std(final)), 2)}"
-            + (f" (step {np.mean(steps):.0f})" if there == len(steps) else f" ({there} of {len(steps)} get there)")
+            + (
+                f" (step {sum(steps) / len(steps):.0f})"
+                if there == len(steps)
+                else f" ({there} of {len(steps)} get there)"
+            )
         )
-    lower = float(np.mean(found["SGD"].losses[:, -1]) / np.mean(found["Adam"].losses[:, -1]))
+    lower: float = sum(measured["SGD"]["final_loss"]) / sum(measured["Adam"]["final_loss"])
     measured["sgd_over_adam"] = lower
     return Measurement(
         "C5",

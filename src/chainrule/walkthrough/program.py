@@ -103,7 +103,13 @@ class Walkthrough:
         advance(0.6)
         figures.cross_entropy(self.figures, entropy)
         products, softmax = tensors.products(self.seed), tensors.large_logits(self.seed)
-        return [tensors.broadcasting(broadcast), products, softmax, tensors.cross_entropy(entropy), tensors.layers(self.seed)]
+        return [
+            tensors.broadcasting(broadcast),
+            products,
+            softmax,
+            tensors.cross_entropy(entropy),
+            tensors.layers(self.seed),
+        ]
 
     def higher_orders(self, advance: Callable[[float], None]) -> list[Measurement]:
         figures.higher_orders(self.figures, orders.curves())
@@ -166,7 +172,8 @@ class Walkthrough:
         most = 30 if self.quick else 150
         return Measurement(
             "C8",
-            "one command draws every figure and writes every number: chainrule walkthrough" + (" --quick" if self.quick else ""),
+            "one command draws every figure and writes every number: chainrule walkthrough"
+            + (" --quick" if self.quick else ""),
             f"{drawn} figures and {len(self.measurements) + 1} rows in {seconds:.0f} s",
             f"about 2.5 minutes; ours at most {most} s on two cores",
             {"figures": drawn, "seconds": seconds},
