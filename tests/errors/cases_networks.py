@@ -192,3 +192,29 @@ def cache_of_another_batch():
     with cr.no_grad():
         block(f32(1, 2, 8), cache=cache)
         block(f32(2, 1, 8), cache=cache)
+
+
+# ---------------------------------------------------------------- recurrent layers
+@case
+def gru_of_other_features():
+    nn.GRU(3, 4)(f32(5, 2, 4))
+
+
+@case
+def gru_from_a_state_of_another_shape():
+    nn.GRU(3, 4)(f32(5, 2, 3), f32(2, 2, 4))
+
+
+@case
+def lstm_from_one_state():
+    nn.LSTM(3, 4)(f32(5, 2, 3), f32(1, 2, 4))
+
+
+@case
+def lstm_of_no_layers():
+    nn.LSTM(3, 4, num_layers=0)
+
+
+@case
+def loss_with_an_unknown_option():
+    nn.CrossEntropyLoss(size_average=True)

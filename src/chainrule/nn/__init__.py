@@ -10,22 +10,36 @@
 
 from chainrule.nn import initialisers as init
 from chainrule.nn.attention import KeyValueCache, MultiheadAttention, scaled_dot_product_attention
-from chainrule.nn.classes import cross_entropy, multi_margin_loss, nll_loss
 from chainrule.nn.containers import Sequential
+from chainrule.nn.criteria import (
+    BCEWithLogitsLoss,
+    CrossEntropyLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    MSELoss,
+    MultiMarginLoss,
+    NLLLoss,
+    SmoothL1Loss,
+)
 from chainrule.nn.embedding import Embedding, embedding
 from chainrule.nn.layer_norm import LayerNorm, RMSNorm
 from chainrule.nn.linear import Linear
 from chainrule.nn.losses import (
     binary_cross_entropy_with_logits,
+    cross_entropy,
     hinge_loss,
     huber_loss,
     kl_div,
     l1_loss,
     mse_loss,
+    multi_margin_loss,
+    nll_loss,
     smooth_l1_loss,
 )
 from chainrule.nn.module import Loaded, Module, parameter
 from chainrule.nn.plain import GELU, Dropout, Flatten, Identity, ReLU, Sigmoid, SiLU, Softmax, Tanh, dropout
+from chainrule.nn.recurrent import GRU, LSTM, GRUCell, LSTMCell
 from chainrule.nn.transformer import TransformerBlock
 from chainrule.ops.elementwise import relu
 from chainrule.ops.erf import erf, gelu, silu
@@ -34,21 +48,34 @@ from chainrule.ops.linear import linear
 
 __all__ = [
     "GELU",
+    "GRU",
+    "LSTM",
+    "BCEWithLogitsLoss",
+    "CrossEntropyLoss",
     "Dropout",
     "Embedding",
     "Flatten",
+    "GRUCell",
+    "HuberLoss",
     "Identity",
+    "KLDivLoss",
     "KeyValueCache",
+    "L1Loss",
+    "LSTMCell",
     "LayerNorm",
     "Linear",
     "Loaded",
+    "MSELoss",
     "Module",
+    "MultiMarginLoss",
     "MultiheadAttention",
+    "NLLLoss",
     "RMSNorm",
     "ReLU",
     "Sequential",
     "SiLU",
     "Sigmoid",
+    "SmoothL1Loss",
     "Softmax",
     "Tanh",
     "TransformerBlock",

@@ -9,12 +9,18 @@ from typing import Any
 
 from chainrule.core.calls import raw
 from chainrule.errors import ArgumentError, ShapeError, dtype_kind, dtype_name, explain
+from chainrule.nn.classes import cross_entropy, multi_margin_loss, nll_loss
 from chainrule.ops.arguments import as_floating, as_operand
 from chainrule.ops.elementwise import abs as absolute
 from chainrule.ops.elementwise import clip, equal, exp, log, relu, softplus, square, where
 from chainrule.ops.reductions import mean
 from chainrule.ops.reductions import sum as total
 from chainrule.ops.views import cast
+
+__all__ = [
+    "binary_cross_entropy_with_logits", "cross_entropy", "hinge_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss",
+    "multi_margin_loss", "nll_loss", "smooth_l1_loss",
+]  # fmt: skip
 
 
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
