@@ -10,7 +10,18 @@
 
 from chainrule.nn import initialisers as init
 from chainrule.nn.attention import KeyValueCache, MultiheadAttention, scaled_dot_product_attention
+from chainrule.nn.batch_norm import BatchNorm, BatchNorm1d, BatchNorm2d, batch_norm
 from chainrule.nn.containers import Sequential
+from chainrule.nn.convolution import (
+    Conv1d,
+    Conv2d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    conv1d,
+    conv2d,
+    conv_transpose1d,
+    conv_transpose2d,
+)
 from chainrule.nn.criteria import (
     BCEWithLogitsLoss,
     CrossEntropyLoss,
@@ -39,6 +50,20 @@ from chainrule.nn.losses import (
 )
 from chainrule.nn.module import Loaded, Module, parameter
 from chainrule.nn.plain import GELU, Dropout, Flatten, Identity, ReLU, Sigmoid, SiLU, Softmax, Tanh, dropout
+from chainrule.nn.pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AvgPool1d,
+    AvgPool2d,
+    MaxPool1d,
+    MaxPool2d,
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    avg_pool1d,
+    avg_pool2d,
+    max_pool1d,
+    max_pool2d,
+)
 from chainrule.nn.recurrent import GRU, LSTM, GRUCell, LSTMCell
 from chainrule.nn.transformer import TransformerBlock
 from chainrule.ops.elementwise import relu
@@ -50,7 +75,18 @@ __all__ = [
     "GELU",
     "GRU",
     "LSTM",
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AvgPool1d",
+    "AvgPool2d",
     "BCEWithLogitsLoss",
+    "BatchNorm",
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "Conv1d",
+    "Conv2d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
@@ -66,6 +102,8 @@ __all__ = [
     "Linear",
     "Loaded",
     "MSELoss",
+    "MaxPool1d",
+    "MaxPool2d",
     "Module",
     "MultiMarginLoss",
     "MultiheadAttention",
@@ -79,7 +117,16 @@ __all__ = [
     "Softmax",
     "Tanh",
     "TransformerBlock",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "batch_norm",
     "binary_cross_entropy_with_logits",
+    "conv1d",
+    "conv2d",
+    "conv_transpose1d",
+    "conv_transpose2d",
     "cross_entropy",
     "dropout",
     "embedding",
@@ -92,6 +139,8 @@ __all__ = [
     "l1_loss",
     "layer_norm",
     "linear",
+    "max_pool1d",
+    "max_pool2d",
     "mse_loss",
     "multi_margin_loss",
     "nll_loss",
