@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import chainrule as cr
 from tests.optim.twins import Twins
 
 OPTIONS = {
@@ -28,6 +29,17 @@ OPTIONS = {
         {"lr": 0.05, "weight_decay": 0.0},
         {"lr": 0.05, "weight_decay": 0.3, "amsgrad": True},
         {"lr": 0.01, "weight_decay": 0.1, "maximize": True},
+    ],
+    "RMSprop": [
+        {},
+        {"lr": 0.05, "alpha": 0.5, "eps": 1e-3, "weight_decay": 0.1},
+        {"momentum": 0.9, "weight_decay": 0.1},
+        {"momentum": 0.5, "centered": True, "maximize": True},
+    ],
+    "Adagrad": [
+        {},
+        {"lr": 0.1, "lr_decay": 0.1, "initial_accumulator_value": 0.3},
+        {"lr": 0.1, "weight_decay": 0.1, "eps": 1e-3, "maximize": True},
     ],
 }
 CASES = [pytest.param(name, options, id=f"{name} {options}") for name, many in OPTIONS.items() for options in many]
@@ -77,3 +89,13 @@ def test_parameters_without_a_gradient_stay_and_so_does_their_state(name, option
             assert np.array_equal(twins.ours[0].data, before[0])
             assert np.array_equal(twins.ours[3].data, before[3])
     assert twins.distance() < 1e-12
+
+
+def test_a_centred_variance_that_rounds_below_zero_does_no_harm():
+    """PyTorch takes the root of g² - g·g, which rounds to a little below zero for equal gradients, and goes to NaN."""
+    w = cr.tensor(np.ones(1000, np.float32), requires_grad=True)
+    opt = cr.optim.RMSprop([w], lr=1e-9, centered=True, alpha=0.5)
+    for _ in range(60):
+        w.grad = np.linspace(0.01, 10.0, 1000, dtype=np.float32)
+        opt.step()
+    assert np.isfinite(w.data).all()

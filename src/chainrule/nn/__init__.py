@@ -33,6 +33,7 @@ from chainrule.nn.criteria import (
     NLLLoss,
     SmoothL1Loss,
 )
+from chainrule.nn.embedding import Embedding, embedding
 from chainrule.nn.layer_norm import LayerNorm, RMSNorm
 from chainrule.nn.linear import Linear
 from chainrule.nn.losses import (
@@ -48,6 +49,7 @@ from chainrule.nn.losses import (
     smooth_l1_loss,
 )
 from chainrule.nn.module import Loaded, Module, parameter
+from chainrule.nn.plain import GELU, Dropout, Flatten, Identity, ReLU, Sigmoid, SiLU, Softmax, Tanh, dropout
 from chainrule.nn.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -64,11 +66,13 @@ from chainrule.nn.pooling import (
 )
 from chainrule.nn.recurrent import GRU, LSTM, GRUCell, LSTMCell
 from chainrule.nn.transformer import TransformerBlock
+from chainrule.ops.elementwise import relu
 from chainrule.ops.erf import erf, gelu, silu
 from chainrule.ops.layer_norm import layer_norm, rms_norm
 from chainrule.ops.linear import linear
 
 __all__ = [
+    "GELU",
     "GRU",
     "LSTM",
     "AdaptiveAvgPool1d",
@@ -84,8 +88,12 @@ __all__ = [
     "ConvTranspose1d",
     "ConvTranspose2d",
     "CrossEntropyLoss",
+    "Dropout",
+    "Embedding",
+    "Flatten",
     "GRUCell",
     "HuberLoss",
+    "Identity",
     "KLDivLoss",
     "KeyValueCache",
     "L1Loss",
@@ -101,8 +109,13 @@ __all__ = [
     "MultiheadAttention",
     "NLLLoss",
     "RMSNorm",
+    "ReLU",
     "Sequential",
+    "SiLU",
+    "Sigmoid",
     "SmoothL1Loss",
+    "Softmax",
+    "Tanh",
     "TransformerBlock",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
@@ -115,6 +128,8 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "cross_entropy",
+    "dropout",
+    "embedding",
     "erf",
     "gelu",
     "hinge_loss",
@@ -130,6 +145,7 @@ __all__ = [
     "multi_margin_loss",
     "nll_loss",
     "parameter",
+    "relu",
     "rms_norm",
     "scaled_dot_product_attention",
     "silu",

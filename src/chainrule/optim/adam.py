@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import Any
 
-from chainrule.optim.arithmetic import Arithmetic, gradient, is_off, number
-from chainrule.optim.limits import BETAS, FLAG, NOT_NEGATIVE, Limit
+from chainrule.optim.arithmetic import gradient, is_off, number
+from chainrule.optim.limits import BETAS, FLAG, NOT_NEGATIVE, options
 from chainrule.optim.optimizer import Optimizer
 from chainrule.optim.states import Group
-from chainrule.optim.units import Factors
+from chainrule.optim.units import Arrays, Factors
 from chainrule.types import Array
 
 
@@ -32,30 +32,14 @@ class Adam(Optimizer):
     [0.5000000025, -1.50000000125]
     """
 
-    limits: ClassVar[Mapping[str, Limit]] = {
-        "lr": NOT_NEGATIVE,
-        "betas": BETAS,
-        "eps": NOT_NEGATIVE,
-        "weight_decay": NOT_NEGATIVE,
-        "amsgrad": FLAG,
-        "maximize": FLAG,
-    }
+    limits = options(
+        lr=NOT_NEGATIVE, betas=BETAS, eps=NOT_NEGATIVE, weight_decay=NOT_NEGATIVE, amsgrad=FLAG, maximize=FLAG,
+    )  # fmt: skip
     _decoupled = False
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        amsgrad: bool = False,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(
-            params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize
-        )
+    def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False) -> None:  # fmt: skip
+        super().__init__(params, locals())
 
     def _state_names(self, group: Group) -> dict[str, float]:
         names = {"step": 0.0, "exp_avg": 0.0, "exp_avg_sq": 0.0}
@@ -71,9 +55,7 @@ class Adam(Optimizer):
         coupled = 0.0 if self._decoupled else decay
         return beta1, beta2, number(group["eps"]) * root, size, coupled, shrink, group["amsgrad"], group["maximize"]
 
-    def _change(
-        self, x: Arithmetic, h: Factors, g: Array, p: Array, s: Mapping[str, Array], out: Any, spare: Any
-    ) -> Array:
+    def _change(self, x: Any, h: Factors, g: Array, p: Array, s: Arrays, out: Any, spare: Any) -> Array:
         beta1, beta2, eps, size, decay, shrink, amsgrad, maximize = h
         m, v = s["exp_avg"], s["exp_avg_sq"]
         g = gradient(x, g, p, decay, maximize, spare)
@@ -105,15 +87,6 @@ class AdamW(Adam):
 
     _decoupled = True
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-        amsgrad: bool = False,
-        *,
-        maximize: bool = False,
-    ) -> None:
+    def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False) -> None:  # fmt: skip
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)

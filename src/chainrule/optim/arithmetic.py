@@ -48,6 +48,7 @@ class Plain:
         self.multiply = _into(elementwise.multiply)
         self.divide = _into(elementwise.divide)
         self.maximum = _into(elementwise.maximum)
+        self.minimum = _into(elementwise.minimum)
         self.negative = _into(elementwise.negative)
         self.sign = _into(elementwise.sign)
         self.sqrt = _into(elementwise.sqrt)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -14,6 +14,11 @@ class Limit(NamedTuple):
 
     text: str
     holds: Callable[[Any], bool]
+
+
+def options(**limits: Limit) -> Mapping[str, Limit]:
+    """The options of an optimiser, each with its limit."""
+    return limits
 
 
 def is_a(value: Any, *kinds: type) -> bool:
@@ -47,6 +52,22 @@ def _flag(value: Any) -> bool:
     return isinstance(value, bool)
 
 
+def _natural(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _unit(value: Any) -> bool:
+    return is_number(value) and 0 <= value <= 1
+
+
+def _positive_unit(value: Any) -> bool:
+    return is_number(value) and 0 < value <= 1
+
+
+def _positive(value: Any) -> bool:
+    return is_number(value) and value > 0
+
+
 def _count(value: Any) -> bool:
     return type(value) is int and value >= 1
 
@@ -57,3 +78,7 @@ FRACTION = Limit("a number from 0 to below 1", _fraction)
 BETAS = Limit("two numbers from 0 to below 1", _fractions)
 FLAG = Limit("True or False", _flag)
 COUNT = Limit("a whole number, 1 or more", _count)
+NATURAL = Limit("a whole number, 0 or more", _natural)
+POSITIVE = Limit("a finite number above 0", _positive)
+UNIT = Limit("a number from 0 to 1", _unit)
+POSITIVE_UNIT = Limit("a number above 0, up to 1", _positive_unit)

@@ -7,17 +7,17 @@ needs, and a formula for the change; how that runs over the parameters is `units
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from chainrule import modes
 from chainrule.core.calls import is_tensor
 from chainrule.errors import ArgumentError, DTypeError, GraphError, dtype_kind, explain
-from chainrule.optim.arithmetic import Arithmetic, in_dtype
+from chainrule.optim.arithmetic import Arithmetic, in_dtype, is_off
 from chainrule.optim.limits import is_a
 from chainrule.optim.states import Group, States
-from chainrule.optim.units import Factors, Member, Scratch, Unit, partition
+from chainrule.optim.units import Arrays, Factors, Member, Scratch, Unit, partition
 from chainrule.types import Array
 
 
@@ -28,8 +28,12 @@ class Optimizer(States):
     `param_groups` holds the hyper-parameters as Python numbers, read at each step.
     """
 
-    def __init__(self, params: Iterable[Any], **defaults: Any) -> None:
-        self.defaults = self._checked(defaults)
+    _elementwise: ClassVar[bool] = True
+    """Whether the formula looks at one entry at a time, so that parameters may be put together or cut up."""
+
+    def __init__(self, params: Iterable[Any], given: Mapping[str, Any]) -> None:
+        """`given`: the options by name, among whatever else (the constructor's `locals()`)."""
+        self.defaults = self._checked({name: given[name] for name in self.limits})
         self.param_groups: list[Group] = []
         self._units: list[list[Unit]] = []
         self._members: list[tuple[Any, ...]] = []
@@ -45,9 +49,7 @@ class Optimizer(States):
         """The factors of the formula, for a group at its step number `t`, which in a trace is abstract."""
         raise NotImplementedError
 
-    def _change(
-        self, x: Arithmetic, h: Factors, g: Array, p: Array, s: Mapping[str, Array], out: Any, spare: Any
-    ) -> Array:
+    def _change(self, x: Any, h: Factors, g: Array, p: Array, s: Arrays, out: Any, spare: Any) -> Array:
         """Advance the states `s` and give what is to be subtracted from `p`, in `out`; `g` is not to be written."""
         raise NotImplementedError
 
@@ -79,7 +81,7 @@ class Optimizer(States):
         self._complete(group)
         if any(isinstance(entry, tuple) for entry in entries):
             group["param_names"] = [m.name for m in members]
-        units = partition(members, self._scratch)
+        units = partition(members, self._scratch, self._elementwise)
         for unit in units:
             for name, value in self._state_names(group).items():
                 unit.create(name, value)
@@ -132,32 +134,26 @@ class Optimizer(States):
                 loss = closure()
         todo = [entry for k in range(len(self.param_groups)) for entry in self._ready(k)]
         with np.errstate(all="ignore"):  # what overflows shows in the parameters; a warning must not end a step halfway
-            for unit, grads, x, h in todo:
-                unit.advance(x, grads, self._change, h)
+            for unit, grads, x, h, reads in todo:
+                unit.advance(x, grads, self._change, h, reads, self._elementwise)
         return loss
 
-    def _ready(self, k: int) -> list[tuple[Unit, list[Array], Arithmetic, Factors]]:
+    def _ready(self, k: int) -> list[tuple[Unit, list[Array], Arithmetic, Factors, bool]]:
         """Everything that the step of group `k` needs, with all that can be wrong found out."""
         group, found = self.param_groups[k], list[Any]()
         if group["params"] is not self._members[k]:
             fault = "the parameters of a group were replaced, and their states know nothing of it"
             raise ArgumentError(explain(self._name, fault, remedy="add_param_group, or a new optimiser"))
-        names = self._state_names(group)
+        names, reads = self._state_names(group), not is_off(group.get("weight_decay", 0.0))
         for unit in tuple(self._units[k]):
             grads, x = unit.gradients(self._name)
             for name, value in names.items():
                 if name not in unit.state:  # an option that was off when the optimiser was made
                     unit.create(name, value)
-            missing = sum(g is None for g in grads)
-            if missing == 0:
-                found.append((unit, grads, x, self._factors(group, unit)))
-            elif missing < len(grads):  # some are left out, so their counts and states stay behind from now on
-                parts = self._split(k, unit)
-                found += [
-                    (part, [g], x, self._factors(group, part))
-                    for part, g in zip(parts, grads, strict=True)
-                    if g is not None
-                ]
+            parts, missing = [(unit, grads)], sum(g is None for g in grads)
+            if 0 < missing < len(grads):  # some are left out, so their counts and states stay behind from now on
+                parts = [(part, [g]) for part, g in zip(self._split(k, unit), grads, strict=True)]
+            found += [(part, gs, x, self._factors(group, part), reads) for part, gs in parts if gs[0] is not None]
         return found
 
     def _factors(self, group: Group, unit: Unit) -> Factors:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import Any
 
 from chainrule.errors import ArgumentError, explain
-from chainrule.optim.arithmetic import Arithmetic, gradient, is_off, number
-from chainrule.optim.limits import FINITE, FLAG, NOT_NEGATIVE, Limit
+from chainrule.optim.arithmetic import gradient, is_off, number
+from chainrule.optim.limits import FINITE, FLAG, NOT_NEGATIVE, options
 from chainrule.optim.optimizer import Optimizer
 from chainrule.optim.states import Group
-from chainrule.optim.units import Factors
+from chainrule.optim.units import Arrays, Factors
 from chainrule.types import Array
 
 
@@ -33,35 +33,14 @@ class SGD(Optimizer):
     [0.5, 1.0]
     """
 
-    limits: ClassVar[Mapping[str, Limit]] = {
-        "lr": NOT_NEGATIVE,
-        "momentum": NOT_NEGATIVE,
-        "dampening": FINITE,
-        "weight_decay": NOT_NEGATIVE,
-        "nesterov": FLAG,
-        "maximize": FLAG,
-    }
+    limits = options(
+        lr=NOT_NEGATIVE, momentum=NOT_NEGATIVE, dampening=FINITE, weight_decay=NOT_NEGATIVE, nesterov=FLAG,
+        maximize=FLAG,
+    )  # fmt: skip
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(
-            params,
-            lr=lr,
-            momentum=momentum,
-            dampening=dampening,
-            weight_decay=weight_decay,
-            nesterov=nesterov,
-            maximize=maximize,
-        )
+    def __init__(self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
+                 weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False) -> None:  # fmt: skip
+        super().__init__(params, locals())
 
     def _complete(self, group: Group) -> None:
         if group["nesterov"] and (not group["momentum"] > 0 or group["dampening"] != 0):
@@ -72,21 +51,13 @@ class SGD(Optimizer):
         return {} if is_off(group["momentum"]) else {"step": 0.0, "momentum_buffer": 0.0}
 
     def _numbers(self, group: Group, t: Any) -> Factors:
-        momentum, dampening = number(group["momentum"]), number(group["dampening"])
+        lr, momentum, decay, dampening = [
+            number(group[name]) for name in ("lr", "momentum", "weight_decay", "dampening")
+        ]
         weight = None if is_off(dampening) else 1.0 - dampening * (t > 1.5)
-        momentum = None if is_off(momentum) else momentum
-        return (
-            number(group["lr"]),
-            number(group["weight_decay"]),
-            momentum,
-            weight,
-            group["nesterov"],
-            group["maximize"],
-        )
+        return lr, decay, None if is_off(momentum) else momentum, weight, group["nesterov"], group["maximize"]
 
-    def _change(
-        self, x: Arithmetic, h: Factors, g: Array, p: Array, s: Mapping[str, Array], out: Any, spare: Any
-    ) -> Array:
+    def _change(self, x: Any, h: Factors, g: Array, p: Array, s: Arrays, out: Any, spare: Any) -> Array:
         lr, decay, momentum, weight, nesterov, maximize = h
         g = gradient(x, g, p, decay, maximize, spare)
         if momentum is None:

@@ -103,11 +103,12 @@ class States:
             group.update(options)
         for k, unit, values in plans:
             uneven = len({float(entry.get("step", 0.0)) for entry in values}) > 1
-            parts = (
-                [(part, [entry]) for part, entry in zip(self._split(k, unit), values, strict=True)] if uneven else []
-            )
-            for part, mine in parts or [(unit, values)]:
-                _install(part, mine)
+            units = self._split(k, unit) if uneven else [unit] * len(values)
+            for j, (target, entry) in enumerate(zip(units, values, strict=True)):
+                for name, value in entry.items():
+                    if name not in target.state:
+                        target.create(name, 0.0)
+                    write(target.piece(name, 0 if uneven else j), value)
 
     def _options(self, state_dict: Mapping[str, Any]) -> list[tuple[Group, dict[int, Any]]]:
         """The options of each saved group that are ours, and the saved number of each of our parameters."""
@@ -144,11 +145,3 @@ class States:
                 fault = f"the saved {name} does not fit {unit.members[k].name}"
                 raise ShapeError(explain(self._name, fault, parameter=unit.params[k], saved=array))
         return given
-
-
-def _install(unit: Unit, entries: list[dict[str, Array]]) -> None:
-    for k, entry in enumerate(entries):
-        for name, value in entry.items():
-            if name not in unit.state:
-                unit.create(name, 0.0)
-            write(unit.piece(name, k), value)

@@ -18,17 +18,19 @@ from chainrule.backends.registry import is_number
 from chainrule.core.calls import raw
 from chainrule.core.graph import before_write
 from chainrule.errors import ArgumentError, DTypeError, GraphError, ShapeError, SideEffectError, explain
-from chainrule.ops import elementwise, joining, views
+from chainrule.ops import joining, views
 from chainrule.ops.creation import full_like
+from chainrule.ops.elementwise import subtract
 from chainrule.optim.arithmetic import PLAIN, Arithmetic, write
-from chainrule.types import Array, Shape
+from chainrule.types import Array, ArrayType, Shape
 
 SMALL = 8192  # entries of a parameter that shares its unit
 TOGETHER = 1 << 15  # entries of a unit that is shared
-TILE = 1 << 14  # entries; six float32 arrays of a tile fill 400 kB of a second-level cache
+TILE = 1 << 18  # bytes: what a pass leaves of a tile is still in the cache for the next pass; smaller ones cost calls
 
 Factors = tuple[Any, ...]
-Change = Callable[[Arithmetic, Factors, Array, Array, Mapping[str, Array], Any, Any], Array]
+Arrays = Mapping[str, Array]
+Change = Callable[[Arithmetic, Factors, Array, Array, Arrays, Any, Any], Array]
 """`(x, factors, gradient, parameter, states, out, spare) -> what to subtract`, in `out` where that is given."""
 
 
@@ -112,17 +114,22 @@ class Unit:
         shown: dict[str, Any] = {"parameter": p, "grad": g}
         if p.node[1] is not None:
             raise GraphError(explain(operation, f"{name} is no leaf any more: it was rebound to a result", **shown))
-        if not hasattr(g, "dtype") or g.dtype != p.data.dtype or p.data.dtype != self.dtype:
-            raise DTypeError(explain(operation, f"the dtype of {name} or of its gradient has changed", **shown))
-        if g.shape != p.data.shape or p.data.shape != self.shapes[k]:
-            raise ShapeError(explain(operation, f"the shape of {name} or of its gradient has changed", **shown))
+        now, then = (p.data.shape, p.data.dtype), (self.shapes[k], self.dtype)
+        found = (getattr(g, "shape", None), getattr(g, "dtype", None))
+        if now != then or found != now:
+            kind = ShapeError if now[0] != then[0] or found[0] not in (now[0], None) else DTypeError
+            what = f"{name} has another type than when the optimiser was made"
+            what = what if now != then else f"the gradient of {name} has another type than it"
+            raise kind(explain(operation, what, **shown, expected=str(ArrayType(*then))))
         if type(p.data) is np.ndarray and not p.data.flags.writeable:
             remedy = "cr.tensor(a), which copies, for cr.asarray(a)"
             raise ArgumentError(explain(operation, f"the memory of {name} is read-only", remedy=remedy, **shown))
         return np.asarray(g) if is_number(g) else g
 
-    def advance(self, x: Arithmetic, grads: Sequence[Array], change: Change, h: Factors) -> None:
-        """Count the step, run the formula, and subtract the change."""
+    def advance(
+        self, x: Arithmetic, grads: Sequence[Array], change: Change, h: Factors, reads: bool, elementwise: bool
+    ) -> None:
+        """Count the step, run the formula, and subtract the change.  `reads`: it looks at the parameters' values."""
         step = self.state.get("step")
         if step is not None:
             x.add(step, 1.0, step)
@@ -131,44 +138,44 @@ class Unit:
         if x is PLAIN:
             self._plainly(grads, change, h)
         elif self.shared:
-            self._together(grads, change, h)
+            self._together(grads, change, h, reads)
         else:
-            self._in_tiles(grads[0], change, h)
+            self._alone(grads[0], change, h, elementwise)
 
-    def _together(self, grads: Sequence[Array], change: Change, h: Factors) -> None:
+    def _together(self, grads: Sequence[Array], change: Change, h: Factors, reads: bool) -> None:
         g, p, out, spare = self.scratch.take(self.dtype, self.bounds[-1][1])
         np.concatenate([grad.reshape(-1) for grad in grads], out=g)
-        np.concatenate([param.data.reshape(-1) for param in self.params], out=p)
+        if reads:
+            np.concatenate([param.data.reshape(-1) for param in self.params], out=p)
         change(np, h, g, p, self.state, out, spare)
         for param, piece in zip(self.params, self.scratch.pieces(self), strict=True):
             np.subtract(param.data, piece, param.data)
 
-    def _in_tiles(self, g: Array, change: Change, h: Factors) -> None:
+    def _alone(self, g: Array, change: Change, h: Factors, elementwise: bool) -> None:
         p = self.params[0].data
         states = {name: array for name, array in self.state.items() if name != "step"}
-        if p.size <= TILE or not all(array.flags.c_contiguous for array in (p, *states.values())):
+        if not (elementwise and all(array.flags.c_contiguous for array in (p, *states.values()))):
             np.subtract(p, change(np, h, g, p, states, np.empty_like(p), np.empty_like(p)), p)
             return
-        arrays = [array.reshape(-1) for array in states.values()]
-        p, g = p.reshape(-1), g.reshape(-1)
-        out, spare = self.scratch.take(self.dtype, TILE)[2:]
-        for start in range(0, p.size, TILE):
-            tile = slice(start, start + TILE)
-            part = p[tile]
-            state = dict(zip(states, [array[tile] for array in arrays], strict=True))
-            np.subtract(part, change(np, h, g[tile], part, state, out[: part.size], spare[: part.size]), part)
+        length = TILE // p.itemsize
+        out, spare = self.scratch.take(self.dtype, length)[2:]
+        arrays = [array.reshape(-1) for array in (g, p, *states.values())]
+        for start in range(0, p.size, length):
+            g, p, *tiles = [array[start : start + length] for array in arrays]
+            state = dict(zip(states, tiles, strict=True))
+            np.subtract(p, change(np, h, g, p, state, out[: p.size], spare[: p.size]), p)
 
     def _plainly(self, grads: Sequence[Array], change: Change, h: Factors) -> None:
         """On any arrays, in whole operations: what a trace sees.  States that are shared show as `concat` and slices."""
         if not self.shared:
             p = self.params[0].data
-            write(p, elementwise.subtract(p, change(PLAIN, h, grads[0], p, self.state, None, None)))
+            write(p, subtract(p, change(PLAIN, h, grads[0], p, self.state, None, None)))
             return
         g = joining.concat([views.reshape(grad, (-1,)) for grad in grads])
         p = joining.concat([views.reshape(param.data, (-1,)) for param in self.params])
         whole = change(PLAIN, h, g, p, self.state, None, None)
         for param, (start, stop), shape in zip(self.params, self.bounds, self.shapes, strict=True):
-            write(param.data, elementwise.subtract(param.data, views.reshape(whole[start:stop], shape)))
+            write(param.data, subtract(param.data, views.reshape(whole[start:stop], shape)))
 
 
 class Scratch:
@@ -198,8 +205,10 @@ class Scratch:
         return self._pieces
 
 
-def partition(members: Sequence[Member], scratch: Scratch) -> list[Unit]:
+def partition(members: Sequence[Member], scratch: Scratch, elementwise: bool) -> list[Unit]:
     """The units of a group, in the order of their first parameters.  `scratch` is for the large ones."""
+    if not elementwise:
+        return [Unit([member], scratch) for member in members]
     batches: list[list[Member]] = []
     unfilled: dict[Any, tuple[list[Member], int]] = {}  # by dtype, with the entries in it
     for member in members:
