@@ -14,6 +14,7 @@ import numpy as np
 from chainrule import modes
 from chainrule.core.calls import is_tensor
 from chainrule.errors import ArgumentError, DTypeError, GraphError, dtype_kind, explain
+from chainrule.ops.creation import full_like
 from chainrule.optim.arithmetic import Arithmetic, in_dtype, is_off
 from chainrule.optim.limits import is_a
 from chainrule.optim.states import Group, States
@@ -120,7 +121,7 @@ class Optimizer(States):
         """Forget the gradients of all parameters; with `set_to_none=False` new zeros in their place."""
         for group in self.param_groups:
             for p in group["params"]:
-                p.grad = None if set_to_none or p.grad is None else np.zeros_like(p.data)
+                p.grad = None if set_to_none or p.grad is None else full_like(p.data, 0.0)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have a gradient, in their own memory; the others stay, and their state.
