@@ -7,6 +7,7 @@
 
 PYTHON ?= python3
 ARGS ?=
+TEXT ?=
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -23,7 +24,7 @@ define setup
 endef
 
 .NOTPARALLEL:
-.PHONY: help walkthrough test generic check bench mutants size publish format clean
+.PHONY: help walkthrough test generic check bench mutants soak chars size publish format clean
 
 help:
 	@echo 'make walkthrough   train, compare, draw: results/index.html    (ARGS=--quick: in 20 seconds)'
@@ -33,6 +34,8 @@ help:
 	@echo 'make format        what of make check can be put right by itself'
 	@echo 'make bench         speed against PyTorch and JAX'
 	@echo 'make mutants       break each rule in turn; the tests must notice'
+	@echo 'make soak          kill a training run 50 times, at random, and resume it: it must end the same'
+	@echo 'make chars         row C6, minutes: the character transformer with 3 seeds   (TEXT=file)'
 	@echo 'make size          lines, bytes and import time of the library'
 	@echo 'make publish       full walkthrough and bench, then docs/measurements.json'
 	@echo 'make clean         remove .venv, caches and results'
@@ -73,6 +76,15 @@ bench:
 mutants:
 	$(call setup,test)
 	@$(ONE_THREAD) $(BIN)/python -m tests.mutants.run $(ARGS)
+
+soak:
+	$(call setup,test)
+	@$(ONE_THREAD) $(BIN)/python -m tests.training.soak $(ARGS)
+
+# ARGS=--against-pytorch trains the same in PyTorch, where `make test` could get it.
+chars:
+	$(call setup,walkthrough)
+	@$(ONE_THREAD) $(BIN)/python -m scripts.chars $(if $(TEXT),--text "$(TEXT)") $(ARGS)
 
 size:
 	$(call setup,walkthrough)

@@ -2,9 +2,11 @@
 
 Runs the full walkthrough and the benchmarks on a committed state, so that the numbers belong to a commit, and puts together
 
-    {"published": {date, commit, machine, versions, seeds}, "A6": {what, measured, reference, ...}, ..., "bench": {...}}
+    {"published": {date, commit, machine, versions, seeds}, "A6": {what, measured, reference, ...}, ..., "bench": {...},
+     "chars": {date, commit, machine, versions, seeds, "C6": {...}}}
 
-from results/measurements.json and results/benchmarks.json. `--from-results` takes those as they are, without running anything.
+from results/measurements.json, results/benchmarks.json, and results/chars.json, which `make chars` writes in minutes; where it is
+not there, what was published last stays. `--from-results` takes those as they are, without running anything.
 """
 
 import argparse
@@ -42,6 +44,13 @@ def write_whole(path: Path, text: str) -> None:
     beside.replace(path)
 
 
+def characters() -> object:
+    """What `make chars` measured, which says of which commit: now, or what was published before."""
+    if (RESULTS / "chars.json").exists():
+        return read(RESULTS / "chars.json")
+    return json.loads(PUBLISHED.read_text(encoding="utf-8")).get("chars") if PUBLISHED.exists() else None
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure everything and write docs/measurements.json.")
     parser.add_argument("--from-results", action="store_true", help="publish results/ as it is")
@@ -56,6 +65,8 @@ def main() -> None:
     # The walkthrough says about itself: date, machine, versions, seeds.  The benchmarks say so about themselves.
     about = {"commit": git("rev-parse", "HEAD"), **{key: value for key, value in measured.items() if key not in rows}}
     page = {"published": about, **rows, "bench": read(RESULTS / "benchmarks.json")}
+    if chars := characters():
+        page["chars"] = chars
     write_whole(PUBLISHED, json.dumps(page, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
     print(f"{len(rows)} rows and the benchmarks written to {PUBLISHED.relative_to(ROOT)}")
 

@@ -35,7 +35,7 @@ def test_help(words, capsys):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ([], "no command given, expected walkthrough or verify"),
+        ([], "no command given, expected walkthrough, verify, train or sample"),
         (["nonsense"], "no command 'nonsense'"),
         (["--nonsense"], "no command '--nonsense'"),
         (["walkthrough", "--quik"], "unrecognized arguments: --quik"),

@@ -94,7 +94,7 @@ def chainrule(task: Task, network: Callable[[], Any]) -> Parts:
     import chainrule as cr
 
     dtype = next(iter(task.weights.values())).dtype
-    cross_entropy, clip = cr.nn.cross_entropy, cr.optim.clip_grad_norm
+    cross_entropy, clip = cr.nn.cross_entropy, cr.optim.clip_grad_norm_
 
     def start() -> Any:
         with cr.set_default_dtype(dtype):

@@ -11,7 +11,7 @@ import numpy as np
 from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import common_namespace, is_number, is_numpy
 from chainrule.core.calls import is_tensor, raw, weak, wrap
-from chainrule.core.graph import own_copy
+from chainrule.core.graph import memory_of, own_copy
 from chainrule.errors import DTypeError, LostGraphError, ShapeError, dtype_kind, explain
 from chainrule.ops import views
 from chainrule.ops.arguments import lifted
@@ -33,7 +33,8 @@ def backward(y: Any, cotangent: Any, retain_graph: bool, create_graph: bool) -> 
     with _adding:
         for node, g in found:
             leaf = node[3].tensor()
-            if leaf is not None and leaf.node is node:
+            # A parameter that stands for a variable meanwhile has a node over its own.
+            if leaf is not None and (leaf.node is node or memory_of(leaf.node) is node):
                 total = g if leaf.grad is None else leaf.grad + g
                 if type(total) is not np.ndarray or total.base is not None or id(total) in owned:
                     total = _own_gradient(total, node[6], owned)

@@ -1,4 +1,4 @@
-"""The command `chainrule`: `walkthrough` and `verify`.
+"""The command `chainrule`: `walkthrough`, `verify`, `train` and `sample`.
 
 Everything that takes time to load is loaded by the command that needs it.  What a user can put right is one line on
 the error stream and exit code 2.
@@ -72,9 +72,25 @@ def verify(words: Sequence[str]) -> int:
     return run(words, Parser)
 
 
+def train(words: Sequence[str]) -> int:
+    """`chainrule train`, whose options are its own."""
+    from chainrule.training.command import train
+
+    return train(words, Parser)
+
+
+def sample(words: Sequence[str]) -> int:
+    """`chainrule sample`, whose options are its own."""
+    from chainrule.training.command import sample
+
+    return sample(words, Parser)
+
+
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "walkthrough": (walkthrough, "train both engines, compare them, draw and measure: figures, numbers and a page"),
     "verify": (verify, "check derivatives against what owes nothing to the engine"),
+    "train": (train, "train a model: text by characters, digits, a spiral, clothes; stop and resume at will"),
+    "sample": (sample, "write text with a model that was trained"),
 }
 
 
@@ -91,7 +107,8 @@ def without_command(words: Sequence[str]) -> NoReturn:
     )
     parser.add_argument("--version", action="version", version=f"chainrule {__version__}")
     _, unknown = parser.parse_known_args(words)
-    known = " or ".join(COMMANDS)
+    *others, last = COMMANDS
+    known = f"{', '.join(others)} or {last}"
     parser.error(f"no command {unknown[0]!r}, expected {known}" if unknown else f"no command given, expected {known}")
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import statistics
 import sys
 from pathlib import Path
 
@@ -111,10 +112,11 @@ def test_a_missing_library_is_one_line():
 
 def test_the_result_is_plain_json_and_written_whole(run, tmp_path):
     path = tmp_path / "new" / "b.json"
-    entry = report.case_entry(run(STILL))
-    report.write(path, {**report.conditions(3), "cases": [entry]})
+    outcome = run(STILL)
+    report.write(path, {**report.conditions(3), "cases": [report.case_entry(outcome)]})
     kept = json.loads(path.read_text())
-    assert kept["cases"][0]["budgets"][0]["reached"] > 1
+    ours, peer = outcome.turns
+    assert kept["cases"][0]["budgets"][0]["reached"] == statistics.median(outcome.ratio(peer, ours))
     assert not kept["rules"]["quotable"]
     with pytest.raises(TypeError):
         report.write(path, {"cases": object()})

@@ -241,6 +241,11 @@ class TestNothingIsChanged:
         for thing in (0, None, np.zeros(3), {"w": 1}, Thing, object(), Saves()):
             self.refused(path, run | {"model": thing}, "'model' cannot take up a state", ArgumentError)
 
+    @pytest.mark.parametrize("name", ["operation", "fault", "expected", "remedy", "thing"])
+    def test_names_that_messages_use(self, path, name):
+        cr.io.save_checkpoint(path, **{name: 1})
+        self.refused(path, {name: 0}, f"'{name}' cannot take up a state", ArgumentError)
+
     @pytest.mark.parametrize("last", ["model", "optimiser"])
     def test_a_thing_refuses(self, path, run, last):
         run[last].accepts = refuse

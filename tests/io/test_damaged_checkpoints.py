@@ -163,12 +163,13 @@ def test_a_later_version(path):
 # ---------------------------------------------------------------- ill will
 def with_things(**things):
     buffer = io.BytesIO()
-    archive.write(buffer, {"format": "chainrule checkpoint", "version": 1, "things": things}, ["w"], [np.ones(3)])
+    arrays = [np.ones(3), np.arange(3), np.array(["a"])]
+    archive.write(buffer, {"format": "chainrule checkpoint", "version": 1, "things": things}, ["w", "n", "t"], arrays)
     return buffer.getvalue()
 
 
-STATES = [{"array": 1}, {"array": -2}, {"array": "w"}, {"array": None}, {"int": "x"}, {"int": 3}, {"float": "00"}, {"float": 1}, {"tuple": 3},
-          {"dict": [1]}, {"dict": [[{"dict": []}, 1]]}, {"dict": {"a": 1}}, {"scalar": 5}, {"tensor": 0}, {"tensor": [0]}, {"eval": "1"}, {},
+STATES = [{"array": 3}, {"array": -4}, {"array": "w"}, {"array": None}, {"int": "x"}, {"int": 3}, {"float": "00"}, {"float": 1}, {"tuple": 3},
+          {"dict": [1]}, {"dict": [[{"dict": []}, 1]]}, {"dict": {"a": 1}}, {"scalar": 5}, {"tensor": 0}, {"tensor": [0]}, {"tensor": [1, True]}, {"tensor": [2, False]}, {"eval": "1"}, {},
           {"array": 0, "tuple": []}, {"generator": 3}, {"generator": {"dict": [["bit_generator", "RandomState"]]}},
           {"generator": {"dict": [["bit_generator", "PCG64"]]}}, {"generator": {"dict": [["bit_generator", ["PCG64"]]]}}, {"Tensor": [0, True]},
           {"generator": {"dict": [["bit_generator", "PCG64"], ["state", {"dict": [["state", -1], ["inc", 1]]}], ["has_uint32", 0], ["uinteger", 0]]}}]  # fmt: skip

@@ -28,22 +28,33 @@ class Run:
         self.rng = np.random.default_rng(seed)
         self.model = Tied(width, self.rng)
         self.optimiser = optimiser(self.model.parameters(), lr=0.01)
+        rows = np.random.default_rng(9).normal(size=(20, 6)).astype(np.float32)
+        self.batches = cr.data.Batches(rows, batch_size=8, seed=seed)  # three to an epoch, the last one smaller
         self.losses = []
 
     def things(self):
-        return {"model": self.model, "optimiser": self.optimiser, "rng": self.rng}
+        return {"model": self.model, "optimiser": self.optimiser, "rng": self.rng, "batches": self.batches}
 
     def train(self, steps):
-        for _ in range(steps):
-            x = self.rng.normal(size=(8, 6)).astype(np.float32)
-            loss = cr.nn.mse_loss(self.model(x), x)
-            self.optimiser.zero_grad()
-            loss.backward()
-            self.optimiser.step()
-            self.losses.append(loss.item())
+        stop = len(self.losses) + steps
+        while len(self.losses) < stop:
+            for (rows,) in self.batches:
+                self.step(rows)
+                if len(self.losses) == stop:
+                    break
+
+    def step(self, rows):
+        x = rows + self.rng.normal(size=rows.shape).astype(np.float32)
+        loss = cr.nn.mse_loss(self.model(x), x)
+        self.optimiser.zero_grad()
+        loss.backward()
+        self.optimiser.step()
+        self.losses.append(loss.item())
 
     def state(self):
-        return exactly([self.model.state_dict(), self.optimiser.state_dict(), self.rng, self.losses])
+        return exactly(
+            [self.model.state_dict(), self.optimiser.state_dict(), self.rng, self.batches.state_dict(), self.losses]
+        )
 
 
 @pytest.fixture

@@ -146,6 +146,7 @@ def broken_record(mutant: RuleMutant) -> Primitive:
         "is_view",
         "hides",
         "multiple",
+        "flat",
     )
     try:
         call = primitive(

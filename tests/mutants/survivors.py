@@ -5,7 +5,7 @@ import re
 _CONSTANT = "the rule is piecewise constant in what it reads, so there is nothing more to differentiate"
 REASONS: dict[str, str] = {
     r"(scatter_along|scatter_along_axis|take|take_along_axis)\..*: residuals detached": "what the rule reads are integers",
-    r"(abs|relu|copysign|remainder|where|rearrange)\..*: residuals detached": _CONSTANT,
+    r"(abs|relu|gate|copysign|remainder|where|rearrange)\..*: residuals detached": _CONSTANT,
     r"(at_least|at_most|maximum|minimum|max|min)\..*: residuals detached": _CONSTANT,
 }
 """Regular expressions that match the whole name of a mutant."""

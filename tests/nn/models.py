@@ -49,3 +49,32 @@ def tied():
     net = nn.Sequential(Leaf(), Leaf(2.0))
     net[1].w = net[0].w
     return net
+
+
+class Cubic(nn.Module):
+    """a x³ + b x, with derivatives that can be written down."""
+
+    def __init__(self, a=2.0, b=5.0):
+        self.a, self.b = cr.tensor(a, requires_grad=True), cr.tensor(b, requires_grad=True)
+        self.calls = np.zeros((), np.int64)
+
+    def forward(self, x):
+        self.calls += 1
+        return self.a * x * x * x + self.b * x
+
+
+class Power(nn.Module):
+    def __init__(self, w=3.0):
+        self.w = cr.tensor(w, requires_grad=True)
+
+    def forward(self):
+        return self.w * self.w * self.w
+
+
+def state_of(net):
+    """All that a transform must leave as it was, by identity."""
+    return [(p, p.data, p.node, p.grad, p.requires_grad) for p in net.parameters()]
+
+
+def same(a, b):
+    return len(a) == len(b) and all(all(u is v for u, v in zip(x, y, strict=True)) for x, y in zip(a, b, strict=True))

@@ -65,7 +65,11 @@ def faulty(**changes):
         (faulty(scale=np.ones((2, 2))), ShapeError, r"scale f64\[2, 2\], expected f64\[1\]"),
         (faulty(scale=np.ones(1, complex)), DTypeError, r"scale c128\[1\]"),
         (faulty(**{"layers.0.seen": np.array(0.5)}), DTypeError, r"layers.0.seen f64\[\], expected i64\[\]"),
-        (faulty(mean=None, other=np.ones(2), scale=np.ones(2)), ShapeError, "missing: mean · unexpected: other · of"),
+        (
+            faulty(mean=None, other=np.ones(2), scale=np.ones(2)),
+            ShapeError,
+            "missing: mean · unexpected: other · different: scale",
+        ),
     ],
 )
 def test_what_does_not_fit_is_said_and_nothing_is_changed(state, error, words):

@@ -74,6 +74,11 @@ def _outwards() -> Iterator[Draws]:
         draws = draws.outer
 
 
+def is_again() -> bool:
+    """Whether a checkpoint runs its function once more: what counts runs, or averages over them, leaves this one out."""
+    return any(draws.replays for draws in _outwards())
+
+
 def current(generator: np.random.Generator | None = None) -> np.random.Generator:
     """The generator that draws: the one given, else that of the `use` block around, else that of the process.
 

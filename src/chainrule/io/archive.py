@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.errors import ChainruleError, CheckpointError, explain
+from chainrule.errors import CheckpointError, MissingExtraError, explain
 from chainrule.io.replacing import reading
 from chainrule.types import Array
 
@@ -49,7 +49,7 @@ def parsing(operation: str, path: Path) -> Generator[None]:
     """Whatever a damaged or foreign file makes its readers raise becomes a CheckpointError that names it."""
     try:
         yield
-    except (ChainruleError, MemoryError):
+    except (CheckpointError, MissingExtraError, MemoryError):
         raise
     except Exception as error:
         reason = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
@@ -137,10 +137,8 @@ def checked(operation: str, path: Path, found: Archive, format: str, version: in
         remedy = {"chainrule weights": "io.load", "chainrule checkpoint": "io.load_checkpoint"}.get(kind, "")
         raise refusal(operation, path, f"holds {kind}, no {format}", remedy)
     with parsing(operation, path):
-        if manifest["version"] > version:
-            fault = (
-                f"was written by a newer chainrule: format {manifest['version']}, and this one reads up to {version}"
-            )
+        if (found_version := manifest["version"]) > version:
+            fault = f"was written by a newer chainrule: format {found_version}, and this one reads up to {version}"
             raise refusal(operation, path, fault)
         return manifest, [found.arrays[member] for member in manifest["members"]]
 

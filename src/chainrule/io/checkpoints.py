@@ -110,7 +110,7 @@ def _check(path: Path, name: str, thing: Any, kinds: dict[str, Any], states: dic
     elif not (_is_stateful(thing) and hasattr(thing, "load_state_dict")):
         fault = f"{name!r} cannot take up a state: it has no load_state_dict"
         remedy = f"leaving it out: the result holds {name!r}"
-        raise ArgumentError(explain(operation, fault, remedy=remedy, **{name: thing}))
+        raise ArgumentError(explain(operation, fault, remedy=remedy, thing=thing))
     elif kinds[name] is None:
         raise CheckpointError(explain(operation, f"{path} holds a value as {name!r}, and no state to load"))
 

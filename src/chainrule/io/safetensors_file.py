@@ -34,15 +34,15 @@ def encode(operation: str, arrays: Mapping[str, Array], metadata: dict[str, str]
     known = {np.dtype(dtype) for dtype in DTYPES.values()}
     for name, array in arrays.items():
         if array.dtype.newbyteorder("=") not in known:
-            fault = f"the format safetensors has no {array.dtype}"
-            raise DTypeError(explain(operation, fault, remedy="a file .npz", **{name: array}))
+            fault = f"{name!r} has a dtype that the format safetensors has not"
+            raise DTypeError(explain(operation, fault, remedy="a file .npz", array=array))
     return library.numpy.save({name: np.asarray(array, order="C") for name, array in arrays.items()}, metadata)
 
 
 def decode(operation: str, content: bytes) -> tuple[dict[str, Array], dict[str, str]]:
     """Arrays and metadata.  bfloat16, which NumPy has not, becomes float32, which holds each of its values.
 
-    **Raises** ValueError for what is no such file; DTypeError for a dtype that NumPy does not have.
+    **Raises** ValueError for what is no such file, or has a dtype that NumPy does not have.
     """
     library = _library(operation)
     try:
@@ -52,14 +52,14 @@ def decode(operation: str, content: bytes) -> tuple[dict[str, Array], dict[str, 
     header: dict[str, Any] = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     texts: dict[str, str] = header.pop("__metadata__", None) or {}
     views = dict(found)
-    return {name: _array(operation, name, **views[name]) for name in header}, texts
+    return {name: _array(name, **views[name]) for name in header}, texts
 
 
-def _array(operation: str, name: str, dtype: str, shape: list[int], data: bytes) -> Array:
+def _array(name: str, dtype: str, shape: list[int], data: bytes) -> Array:
     if dtype == "BF16":
         halves = np.frombuffer(data, "<u2").astype(np.uint32)
         return (halves << 16).view(np.float32).reshape(shape)
     if dtype not in DTYPES:
-        raise DTypeError(explain(operation, f"{name!r} is of dtype {dtype}, which NumPy does not have"))
+        raise ValueError(f"{name!r} is of dtype {dtype}, which NumPy does not have")
     array = np.frombuffer(data, np.dtype(DTYPES[dtype]).newbyteorder("<"))
     return array.astype(DTYPES[dtype], copy=True).reshape(shape)

@@ -21,7 +21,7 @@ from chainrule.tensor import Tensor
 from chainrule.types import Array
 
 Json = Any
-SMALL = 1 << 63  # an integer below it may be read by any reader of JSON
+SMALL = 1 << 63  # Python refuses to write very long integers in decimal, so from here on they are hexadecimal
 DEEPEST = 100  # containers in containers: packing, JSON and unpacking recurse a few calls for each
 KEYS = (str, int, float, tuple, type(None), np.generic)  # what may be a key of a dictionary
 BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")

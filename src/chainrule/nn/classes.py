@@ -16,6 +16,7 @@ from chainrule.core.calls import is_tensor, raw, wrap
 from chainrule.errors import ArgumentError, IndexingError, ShapeError, dtype_kind, dtype_name, explain
 from chainrule.ops.arguments import as_operand
 from chainrule.ops.arranging import moveaxis
+from chainrule.ops.creation import beside_of
 from chainrule.ops.elementwise import equal, negative, not_equal, relu, square, where
 from chainrule.ops.linear import rows_of
 from chainrule.ops.normalised import log_softmax
@@ -120,7 +121,7 @@ def multi_margin_loss(
     count = input.shape[axis]
     target, weight = as_operand(target), _class_weight(name, input, weight, count)
     rows, (classes, _) = _rows(input), _classes(name, input, target, None)
-    own = equal(expand_dims(raw(classes), 1), np.arange(count))
+    own = equal(expand_dims(raw(classes), 1), beside_of(np.arange(count), raw(classes)))
     over = relu(rows - expand_dims(_picked(rows, classes), 1) + margin)
     losses = total(where(own, 0.0, square(over) if p == 2 else over), axis=1) / count
     if weight is not None:

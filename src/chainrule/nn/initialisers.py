@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.core.calls import is_tensor, raw
-from chainrule.core.graph import before_write
+from chainrule.backends.registry import is_number
+from chainrule.core.calls import raw
 from chainrule.errors import ArgumentError, DTypeError, ShapeError, dtype_kind, explain
+from chainrule.nn.places import write
 from chainrule.random import draw
 
 Generator = np.random.Generator | None
@@ -21,19 +22,17 @@ Generator = np.random.Generator | None
 
 def _fill(tensor: Any, values: Any) -> Any:
     """The tensor, or array, with these values in its own memory."""
-    if is_tensor(tensor):
-        before_write(tensor)
-    raw(tensor)[...] = values
+    write(tensor, values)
     return tensor
 
 
 def _dtype(operation: str, tensor: Any) -> Any:
     """The dtype to draw.  **Raises** DTypeError for what cannot be filled with real numbers."""
     dtype = getattr(raw(tensor), "dtype", None)
-    if dtype is None or dtype_kind(dtype) != "f" or not hasattr(raw(tensor), "__setitem__"):
+    if dtype is None or dtype_kind(dtype) != "f" or is_number(raw(tensor)):
         fault = "only a tensor or an array of floating numbers can be filled"
         raise DTypeError(explain(operation, fault, tensor=tensor))
-    return dtype
+    return np.dtype(str(dtype).rsplit(".", maxsplit=1)[-1])  # another library's by its name
 
 
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Generator = None) -> Any:

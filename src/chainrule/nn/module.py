@@ -12,12 +12,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from chainrule import modes, tree
-from chainrule.backends.registry import is_foreign, is_number, is_numpy, namespace_of
+from chainrule.backends.registry import is_foreign, is_number, is_numpy
 from chainrule.core.calls import raw
-from chainrule.core.graph import before_write, own_copy
+from chainrule.core.graph import own_copy
 from chainrule.errors import ArgumentError, DTypeError, ShapeError, describe, dtype_kind, explain
 from chainrule.nn import places
-from chainrule.nn.places import ARRAY, GROUP, MODULE, TENSOR, Place
+from chainrule.nn.places import ARRAY, GROUP, MODULE, TENSOR
 from chainrule.ops.arguments import as_shape, real_dtype
 from chainrule.tensor import Tensor
 
@@ -70,31 +70,31 @@ class Module(places.Owner):
     # ------------------------------------------------------------------------------------------- what it is made of
     def parameters(self) -> list[Tensor]:
         """All parameters, frozen ones too, each once, in PyTorch's order."""
-        return [place.value for place in places.unique(places.walk(self), TENSOR)]
+        return [tensor for _, tensor in places.unique(self, TENSOR)]
 
     def named_parameters(self) -> list[tuple[str, Tensor]]:
         """(name, parameter) for each parameter, under the first of its names: "layers.0.weight"."""
-        return [(place.name, place.value) for place in places.unique(places.walk(self), TENSOR)]
+        return places.unique(self, TENSOR)
 
     def buffers(self) -> list[Any]:
         """All arrays that are saved and not trained, each once."""
-        return [place.value for place in places.unique(places.walk(self), ARRAY)]
+        return [array for _, array in places.unique(self, ARRAY)]
 
     def named_buffers(self) -> list[tuple[str, Any]]:
         """(name, buffer) for each buffer."""
-        return [(place.name, place.value) for place in places.unique(places.walk(self), ARRAY)]
+        return places.unique(self, ARRAY)
 
     def modules(self) -> list[Module]:
         """All modules, this one first, each once."""
-        return [place.value for place in places.walk(self) if place.kind == MODULE]
+        return [module for _, module in places.unique(self, MODULE)]
 
     def named_modules(self) -> list[tuple[str, Module]]:
         """(name, module) for this module, whose name is empty, and all within it."""
-        return [(place.name, place.value) for place in places.walk(self) if place.kind == MODULE]
+        return places.unique(self, MODULE)
 
     def children(self) -> list[Module]:
         """The modules directly within this one."""
-        return [place.value for place in places.walk(self) if place.kind == MODULE and place.owner is self][1:]
+        return [value for _, value, kind, owner in places.walk(self) if kind == MODULE and owner is self][1:]
 
     # ------------------------------------------------------------------------------------------------------ settings
     def train(self, mode: bool = True) -> Self:
@@ -133,10 +133,10 @@ class Module(places.Owner):
         """
         copies: dict[int, Any] = {}
         found = places.named(self)
-        for place in found:
-            if id(place.value) not in copies:
-                copies[id(place.value)] = own_copy(raw(place.value))
-        return {place.name: copies[id(place.value)] for place in found}
+        for value in found.values():
+            if id(value) not in copies:
+                copies[id(value)] = own_copy(raw(value))
+        return {name: copies[id(value)] for name, value in found.items()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Loaded:
         """Write the arrays of a mapping into the parameters' and buffers' own memory; dtypes stay the module's.
@@ -144,15 +144,15 @@ class Module(places.Owner):
         Returns the names that it missed and did not need, which are errors if `strict`; a tied tensor needs one of its
         names.  **Raises** ShapeError, DTypeError, ArgumentError, and then nothing was changed.
         """
-        found = {place.name: place for place in places.named(self)}
+        found = places.named(self)
         values, faults = _compared(found, state_dict)
-        given = {id(found[name].value) for name in values}
-        missing = [name for name, place in found.items() if id(place.value) not in given and name not in state_dict]
+        given = {id(found[name]) for name in values}
+        missing = [name for name, own in found.items() if id(own) not in given and name not in state_dict]
         unexpected = [name for name in state_dict if name not in found]
         if strict or faults:
             _refuse(type(self).__name__, missing if strict else [], unexpected if strict else [], faults)
         for name, value in values.items():
-            _write(found[name].value, value)
+            places.write(found[name], value)
         return Loaded(missing, unexpected)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -238,22 +238,22 @@ def _is_left(value: Any, owner: Module) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------------------- loading
-def _compared(found: dict[str, Place], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[tuple[type, str]]]:
+def _compared(found: dict[str, Any], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[tuple[type, str]]]:
     """What to write under which name, once for what is tied, and what does not fit, as (error, words)."""
     values, faults, first = dict[str, Any](), list[tuple[type, str]](), dict[int, str]()
     for name, place in found.items():
         if name not in given:
             continue
-        value, own = raw(given[name]), raw(place.value)
+        value, own = raw(given[name]), raw(place)
         value = value if is_foreign(value) else np.asarray(value)
         fault = _misfit(value, own)
         if fault is not None:
             faults.append((fault, f"{name} {describe(value)}, expected {describe(own)}"))
-        elif id(place.value) not in first:
-            first[id(place.value)] = name
+        elif id(place) not in first:
+            first[id(place)] = name
             values[name] = value
-        elif not np.array_equal(np.asarray(value), np.asarray(values[first[id(place.value)]])):
-            faults.append((ArgumentError, f"{name} and {first[id(place.value)]} are one tensor and differ"))
+        elif not np.array_equal(np.asarray(value), np.asarray(values[first[id(place)]])):
+            faults.append((ArgumentError, f"{name} and {first[id(place)]} are one tensor and differ"))
     return values, faults
 
 
@@ -268,7 +268,7 @@ def _misfit(value: Any, own: Any) -> type | None:
 
 def _refuse(name: str, missing: list[str], unexpected: list[str], faults: list[tuple[type, str]]) -> None:
     """**Raises** one error that says everything that is wrong."""
-    kinds = [("missing", missing), ("unexpected", unexpected), ("of another type", [words for _, words in faults])]
+    kinds = [("missing", missing), ("unexpected", unexpected), ("different", [words for _, words in faults])]
     told = [f"{kind}: {_several(names)}" for kind, names in kinds if names]
     if told:
         remedy = "" if faults else "strict=False" if not missing else "the file of this model, or strict=False"
@@ -279,11 +279,3 @@ def _refuse(name: str, missing: list[str], unexpected: list[str], faults: list[t
 def _several(names: list[str], most: int = 8) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return "; ".join(names[:most]) + more
-
-
-def _write(place: Any, value: Any) -> None:
-    """Into a parameter's or buffer's own memory."""
-    if isinstance(place, Tensor):
-        before_write(place)
-    own = raw(place)
-    own[...] = namespace_of(own).asarray(value) if is_foreign(own) else value

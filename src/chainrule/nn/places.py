@@ -13,9 +13,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from chainrule.backends.abstract import Abstract
-from chainrule.backends.registry import type_of
+from chainrule.backends.registry import is_foreign, is_numpy, namespace_of, type_of
+from chainrule.core.calls import raw
+from chainrule.core.graph import before_write
 from chainrule.errors import ArgumentError, dtype_kind
 from chainrule.tensor import Tensor
+from chainrule.transforms.standing import is_standing
 from chainrule.tree import Tree
 
 OTHER, TENSOR, ARRAY, MODULE, GROUP = range(5)
@@ -32,13 +35,8 @@ class Owner:
     """Whether it was rebuilt around tensors that were computed, which otherwise are no part of a module."""
 
 
-class Place(NamedTuple):
-    """What a walk meets: its name as in PyTorch, itself, its kind, and the module that it belongs to."""
-
-    name: str
-    value: Any
-    kind: int
-    owner: Owner
+Place = tuple[str, Any, int, Owner]
+"""What a walk meets: its name as in PyTorch, itself, its kind, and the module that it belongs to."""
 
 
 class Cyclic(Exception):  # noqa: N818 - no error: the walk is begun again
@@ -78,15 +76,16 @@ def is_computed(tensor: Any) -> bool:
 def belongs(value: Any, kind: int, owner: Owner) -> bool:
     """Whether a tensor or an array is part of its module: what forward computed and left there is not."""
     if kind == TENSOR:
-        return not is_computed(value) or owner.is_filled
-    return dtype_kind(value.dtype) in "biufc"
+        node = value.node
+        return node is None or node[1] is None or owner.is_filled or is_standing(value)
+    return dtype_kind(value.dtype) in "biufc" and (is_numpy(value) or isinstance(value, Abstract) or is_foreign(value))
 
 
 def entries(node: Any) -> Iterable[tuple[Any, Any]]:
     """The attributes of a module that count, the items of a dictionary, the numbered entries of a list."""
     if isinstance(node, Owner):
-        hidden = node.transient
-        return [(key, value) for key, value in vars(node).items() if key not in hidden]
+        found, hidden = node.__dict__.items(), node.transient
+        return [(key, value) for key, value in found if key not in hidden] if hidden else found
     return node.items() if isinstance(node, dict) else enumerate(node)  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -136,49 +135,63 @@ def walk(root: Owner, again: bool = False) -> Iterator[Place]:
             continue
         seen.add(id(node))
         if isinstance(node, Owner):
-            yield Place(name, node, MODULE, owner)
+            yield name, node, MODULE, owner
             owner = node
         below = (id(node), above)
         arrays, children = list[Place](), list[tuple[str, Any, Owner, Chain]]()
-        for key, value in entries(node):
-            kind = kind_of(value)
-            if kind == OTHER:
+        for key, value in tuple(entries(node)):  # whoever asks may change it meanwhile
+            kind = _kinds.get(value.__class__)
+            if kind is None:
+                kind = kind_of(value)
+            if kind == OTHER or (kind == GROUP and not is_holding(value, owner)):
                 continue
             path = f"{name}.{key}" if name else str(key)
-            if kind == MODULE or (kind == GROUP and is_holding(value, owner)):
+            if kind == TENSOR:
+                if belongs(value, kind, owner):
+                    yield path, value, kind, owner
+            elif kind == ARRAY:
+                if belongs(value, kind, owner):
+                    arrays.append((path, value, kind, owner))
+            else:
                 plain = kind == GROUP and node is owner and key == owner.unnamed
                 children.append((name if plain else path, value, owner, below))
-            elif kind == TENSOR and belongs(value, kind, owner):
-                yield Place(path, value, kind, owner)
-            elif kind == ARRAY and belongs(value, kind, owner):
-                arrays.append(Place(path, value, kind, owner))
         yield from arrays
         todo += reversed(children)
 
 
-def unique(places: Iterable[Place], *kinds: int) -> list[Place]:
-    """Those of these kinds, by identity once."""
-    found: dict[int, Place] = {}
-    for place in places:
-        if place.kind in kinds:
-            found.setdefault(id(place.value), place)
-    return list(found.values())
+def unique(root: Owner, *kinds: int) -> list[tuple[str, Any]]:
+    """(name, itself) for all of these kinds, each once, under its first name."""
+    seen: set[int] = set()
+    found: list[tuple[str, Any]] = []
+    for name, value, kind, _ in walk(root):
+        if kind in kinds and id(value) not in seen:
+            seen.add(id(value))
+            found.append((name, value))
+    return found
 
 
-def named(root: Owner) -> list[Place]:
+def named(root: Owner) -> dict[str, Any]:
     """Tensors and arrays under each of their names: what a file holds.
 
     **Raises** ArgumentError where two different things have one name.
     """
     try:
-        found = [place for place in walk(root, again=True) if place.kind != MODULE]
+        places = list(walk(root, again=True))
     except Cyclic:
-        found = [place for place in walk(root) if place.kind != MODULE]
-    by_name: dict[str, Place] = {}
-    for place in found:
-        if by_name.setdefault(place.name, place).value is not place.value:
-            raise ArgumentError(f"{type(root).__name__}: two entries are named {place.name!r} · try other keys")
-    return list(by_name.values())
+        places = list(walk(root))
+    found: dict[str, Any] = {}
+    for name, value, kind, _ in places:
+        if kind != MODULE and found.setdefault(name, value) is not value:
+            raise ArgumentError(f"{type(root).__name__}: two entries are named {name!r} · try other keys")
+    return found
+
+
+def write(place: Any, values: Any) -> None:
+    """Into the own memory of a tensor or an array."""
+    if kind_of(place) == TENSOR:
+        before_write(place)
+    own = raw(place)
+    own[...] = namespace_of(own).asarray(values, dtype=own.dtype) if is_foreign(own) else values
 
 
 # ------------------------------------------------------------------------------------------------- modules as trees
@@ -191,7 +204,7 @@ class Form(NamedTuple):
 
 def flatten(module: Owner) -> tuple[list[Any], Form]:
     """Its tensors and arrays, each once, and its form."""
-    leaves = [place.value for place in unique(walk(module), TENSOR, ARRAY)]
+    leaves = [value for _, value in unique(module, TENSOR, ARRAY)]
     return leaves, Form(rebuilt(module, {id(leaf): leaf for leaf in leaves}), leaves)
 
 
@@ -199,8 +212,8 @@ def unflatten(form: Form, children: list[Any]) -> Owner:
     """A module of this form with `children` in the places of its tensors and arrays, tied ones tied."""
     made = rebuilt(form.template, {id(leaf): child for leaf, child in zip(form.leaves, children, strict=True)})
     if any(kind_of(child) == TENSOR and is_computed(child) for child in children):
-        for place in unique(walk(made), MODULE):
-            place.value.is_filled = True
+        for _, module in unique(made, MODULE):
+            module.is_filled = True
     return made
 
 
@@ -209,7 +222,7 @@ def rebuilt(root: Owner, instead: dict[int, Any]) -> Any:
 
     Configuration is shared; what forward computed and left in an attribute is left out.
     """
-    modules: list[Any] = [place.value for place in unique(walk(root), MODULE)]
+    modules = [module for _, module in unique(root, MODULE)]
     known: dict[int, Any] = instead | {id(module): object.__new__(type_of(module)) for module in modules}
     for module in modules:
         attributes: Any = module.__dict__
@@ -221,7 +234,7 @@ def _instead(value: Any, known: dict[int, Any]) -> Any:
     if id(value) in known:
         return known[id(value)]
     kind = kind_of(value)
-    if kind == TENSOR and is_computed(value):
+    if kind == TENSOR and is_computed(value) and not is_standing(value):
         return None
     if kind != GROUP or not is_worth_a_look(value):
         return value

@@ -193,7 +193,7 @@ _KERNELS = {"none": (_gelu, _gelu_slope), "tanh": (_gelu_by_tanh, _gelu_by_tanh_
 
 # ---------------------------------------------------------------- records
 def _gelu_rule(ct: Any, x: Any, out: Any, approximate: str) -> Any:
-    if is_numpy(ct):
+    if is_numpy(ct) and is_numpy(x):
         return _in_tiles(_KERNELS[approximate][1], ct, x, out)
     if approximate == "none":
         return ct * (0.5 * (1.0 + erf(x * sqrt(0.5))) + x * (exp(-0.5 * x * x) * _DENSITY))

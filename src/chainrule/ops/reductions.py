@@ -87,27 +87,41 @@ def _times_others(ct: Any, x: Any, x_type: Any, axes: tuple[int, ...], keepdims:
 
 
 _ones: dict[Any, Any] = {}
+_AT_ONCE = 1 << 13  # rows; sums of sums round less than one long sum
 
 
 def _sum(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """NumPy's sum; over leading axes (a bias's gradient) as a product with ones, where NumPy adds row by row:
-    0.5 against 6.9 us for (200, 16).
+    """NumPy's sum; over axes that come first in memory (a bias's gradient) as a product with ones, where NumPy adds row
+    by row: 0.5 against 6.9 us for (200, 16).
     """
     count = len(axes)
-    if not 0 < count < x.ndim or axes[-1] >= count or x.dtype.char not in "fd" or not x.flags.c_contiguous:
+    if not 0 < count < x.ndim or x.dtype.char not in "fd":
         return _add(x, axes, None, None, keepdims)
-    shape = x.shape
+    front = x
+    if not x.flags.c_contiguous:  # channels may be last in memory: 0.06 against 0.8 ms for (32, 32, 32, 32)
+        front = x.transpose((*axes, *(k for k in range(x.ndim) if k not in axes)))
+        if not front.flags.c_contiguous:
+            return _add(x, axes, None, None, keepdims)
+    elif axes[-1] >= count:
+        return _add(x, axes, None, None, keepdims)
+    shape = front.shape
     rows = shape[0] if count == 1 else product(shape[:count])
+    if rows > _AT_ONCE or rows == 0:
+        return _long_sum(front.reshape(rows, product(shape[count:]))).reshape(folded(x.shape, axes, keepdims))
     ones = _ones.get((rows, x.dtype))
     if ones is None:
-        if rows > 1 << 16 or rows == 0:
-            return _add(x, axes, None, None, keepdims)
         if len(_ones) > 64:
             _ones.clear()
         ones = _ones[rows, x.dtype] = np.ones(rows, x.dtype)
     if len(shape) == 2 and not keepdims:
-        return ones.dot(x)
-    return ones.dot(x.reshape(rows, -1)).reshape(folded(shape, axes, keepdims))
+        return ones.dot(front)
+    return ones.dot(front.reshape(rows, -1)).reshape(folded(x.shape, axes, keepdims))
+
+
+def _long_sum(x: Any) -> Any:
+    """The sum over the rows of a matrix."""
+    parts = [_sum(x[start : start + _AT_ONCE], (0,), False) for start in range(0, len(x), _AT_ONCE)]
+    return _add(parts or x, 0)
 
 
 reduce_sum = primitive(

@@ -1,7 +1,7 @@
 """Arguments of a transform, and the kinds of what it gives back.
 
 Each floating leaf of an argument becomes a tensor with an identity node of its own, which keeps nested perturbations
-apart.  What goes in comes out: a derivative is of the kind of what it belongs to (float, NumPy scalar, array, tensor,
+apart; the parameters of a module stand for theirs where they are (`standing`).  What goes in comes out: a derivative is of the kind of what it belongs to (float, NumPy scalar, array, tensor,
 tree of these), but it is a tensor wherever it wants a gradient itself, so that nothing is lost.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chainrule import modes, tree
-from chainrule.backends.registry import is_foreign, is_number, is_numpy, namespace_of
+from chainrule.backends.registry import is_foreign, is_number, is_numpy, namespace_of, type_of
 from chainrule.core.calls import is_tensor, raw, wrap
 from chainrule.core.graph import Node, next_number, own_copy, reach
 from chainrule.core.primitive import primitive
@@ -21,6 +21,7 @@ from chainrule.errors import ArgumentError, DTypeError, LostGraphError, ShapeErr
 from chainrule.ops.creation import full_like
 from chainrule.ops.families import VIEW
 from chainrule.ops.views import cast
+from chainrule.transforms.standing import Standing, standing
 
 identity = primitive(
     "identity",
@@ -36,33 +37,50 @@ _IDENTITY: Any = identity.primitive  # pyright: ignore[reportFunctionMemberAcces
 
 
 class Argument:
-    """One argument: `value` is what the function gets instead, `tensors` are its variables."""
+    """One argument: `value` is what the function gets instead, `tensors` are its variables.
 
-    __slots__ = ("leaves", "places", "structure", "tensors", "value")
+    `places` are the leaves that have a variable, `numbers` says which: a parameter of a module, which the function
+    gets as it is, has one wherever it stands.
+    """
+
+    __slots__ = ("leaves", "numbers", "places", "standing", "structure", "tensors", "value")
 
     def __init__(self, operation: str, name: str, given: Any) -> None:
-        self.leaves, self.structure = tree.flatten(given)
-        self.places = [k for k, leaf in enumerate(self.leaves) if is_floating(operation, name, leaf)]
+        outer, form = tree.flatten(given, objects=False)
+        self.leaves, self.structure, at = _opened(outer, form)
+        plain = set(at)
+        self.places = [
+            k
+            for k, leaf in enumerate(self.leaves)
+            if (is_floating(operation, name, leaf) if k in plain else wants_gradient_itself(leaf))
+        ]
         if self.leaves and not self.places:
-            fault = "only floating numbers have derivatives"
-            remedy = "2.0 for 2, or `argnums` for another argument"
-            raise DTypeError(explain(operation, fault, **{name: given}, remedy=remedy))
-        self.tensors = [_variable(self.leaves[k]) for k in self.places]
+            raise _constant(operation, name, given, is_plain=len(plain) == len(self.leaves))
+        self.tensors, self.numbers, known = list[Any](), list[int](), dict[int, int]()
+        for k in self.places:
+            new = len(self.tensors)
+            self.numbers.append(new if k in plain else known.setdefault(id(self.leaves[k]), new))
+            if self.numbers[-1] == new:
+                self.tensors.append(_variable(self.leaves[k]))
+        chosen = list(zip(self.places, self.numbers, strict=True))
+        self.standing = Standing([(self.leaves[k], self.tensors[n]) for k, n in chosen if k not in plain])
         # The function may rebind what it gets, as `x += 1` does, so it gets tensors of its own.
-        self.value = self.with_leaves([alike(x, x.data, x.node) for x in self.tensors], self.leaves)
+        own = {k: alike(x, x.data, x.node) for k, x in ((k, self.tensors[n]) for k, n in chosen if k in plain)}
+        self.value = tree.unflatten(form, [own.get(k, leaf) for k, leaf in zip(at, outer, strict=True)])
 
-    def with_leaves(self, floating: Iterable[Any], others: Sequence[Any] | None = None) -> Any:
-        """The tree with these values at the floating leaves, and `others`, or None, at the rest."""
-        leaves = [None] * len(self.leaves) if others is None else list(others)
-        for k, value in zip(self.places, floating, strict=True):
-            leaves[k] = value
+    def with_leaves(self, values: Sequence[Any]) -> Any:
+        """The tree with the values of the variables, and None where there is no variable."""
+        leaves = [None] * len(self.leaves)
+        for k, number in zip(self.places, self.numbers, strict=True):
+            leaves[k] = values[number]
         return tree.unflatten(self.structure, leaves)
 
     def derivatives(self, gs: Iterable[Any], owned: set[int]) -> Any:
         """The tree of derivatives, each of the kind of its leaf; zeros for a missing one."""
-        pairs = zip(gs, self.tensors, self.places, strict=True)
+        kinds = {number: self.leaves[k] for k, number in zip(self.places, self.numbers, strict=True)}
+        pairs = enumerate(zip(gs, self.tensors, strict=True))
         return self.with_leaves(
-            of_kind(full_like(x.data, 0.0) if g is None else g, self.leaves[k], owned) for g, x, k in pairs
+            [of_kind(full_like(x.data, 0.0) if g is None else g, kinds[k], owned) for k, (g, x) in pairs]
         )
 
     def tangents(self, operation: str, given: Any, owned: set[int]) -> list[tuple[Any, Any]]:
@@ -70,8 +88,39 @@ class Argument:
         if given is None:
             return []
         found = tree.flatten_as(self.structure, given, operation)
-        pairs = zip(self.tensors, (found[k] for k in self.places), strict=True)
+        ts: list[Any] = [None] * len(self.tensors)
+        for k, number in zip(self.places, self.numbers, strict=True):
+            if ts[number] is not None and found[k] is not None and found[k] is not ts[number]:
+                fault = "one parameter has two tangents"
+                raise ArgumentError(explain(operation, fault, parameter=self.leaves[k]))
+            ts[number] = found[k] if ts[number] is None else ts[number]
+        pairs = zip(self.tensors, ts, strict=True)
         return [(x, beside(operation, "tangent", t, x, owned)) for x, t in pairs if t is not None]
+
+
+def _opened(outer: list[Any], form: tree.Structure) -> tuple[list[Any], tree.Structure, Sequence[int]]:
+    """The leaves and the structure with modules opened, and the number of each outer leaf among them, -1 for modules."""
+    if not any(map(tree.is_object, outer)):
+        return outer, form, range(len(outer))
+    leaves, structure, at, rest = list[Any](), tree.Structure(), list[int](), iter(outer)
+    for step in form:
+        steps: tree.Structure = [step]
+        if step is None:
+            leaf = next(rest)
+            found, steps = tree.flatten(leaf)
+            at.append(-1 if tree.is_object(leaf) else len(leaves))
+            leaves += found
+        structure += steps
+    return leaves, structure, at
+
+
+def _constant(operation: str, name: str, given: Any, is_plain: bool) -> DTypeError:
+    """The error for an argument without a variable."""
+    fault, remedy = "only floating numbers have derivatives", "2.0 for 2, or `argnums` for another argument"
+    if is_plain:
+        return DTypeError(explain(operation, fault, **{name: given}, remedy=remedy))
+    fault = f"no parameter of {name.rstrip(' =')} wants a gradient, a {type_of(given).__name__}"
+    return DTypeError(explain(operation, fault, remedy="model.requires_grad_()"))
 
 
 def is_floating(operation: str, name: str, leaf: Any) -> bool:
@@ -120,6 +169,11 @@ def alike(x: Any, data: Any, node: Node | None) -> Any:
     return wrap(data, node, type(x))  # pyright: ignore[reportUnknownArgumentType]
 
 
+def is_variable(x: Any) -> bool:
+    """Whether the tensor x is the variable of a transform as it came, with the memory of what it stands for."""
+    return x.node is not None and x.node[1] is _IDENTITY
+
+
 def is_paused() -> bool:
     """Whether nothing is recorded here."""
     return bool(modes.paused) and modes.is_paused()
@@ -146,16 +200,34 @@ def select(operation: str, argnums: Any, args: tuple[Any, ...]) -> tuple[list[Ar
         argument = Argument(operation, f"argument {number} =", args[number])
         chosen.append(argument)
         values[number] = argument.value
+    _refuse_shared(operation, chosen)
     return chosen, values
 
 
-def run(f: Callable[..., Any], args: Iterable[Any], keywords: dict[str, Any]) -> Any:
+def _refuse_shared(operation: str, chosen: list[Argument]) -> None:
+    """**Raises** ArgumentError where a parameter would have to stand for two variables."""
+    seen: dict[int, int] = {}
+    for number, argument in enumerate(chosen):
+        for parameter, _ in argument.standing.pairs:
+            if seen.setdefault(id(parameter), number) != number:
+                fault, remedy = "two arguments share a parameter", "one argument that holds both, as (a, b)"
+                raise ArgumentError(explain(operation, fault, parameter=parameter, remedy=remedy))
+
+
+def run(f: Callable[..., Any], args: Iterable[Any], keywords: dict[str, Any], chosen: Sequence[Argument] = ()) -> Any:
     """`f` with recording on, also inside `no_grad`: a transform is asked for a derivative."""
-    with modes.recording():
+    with modes.recording(), standing([argument.standing for argument in chosen if argument.standing.pairs]):
         return f(*args, **keywords)
 
 
-def tensors_of(operation: str, result: Any) -> tuple[list[Any], tree.Structure]:
+def as_it_was(result: Any, chosen: Iterable[Argument]) -> Any:
+    """A leaf of a function's result; for a parameter of a module, the tensor that it was when the function ended."""
+    for argument in chosen:
+        result = argument.standing.last.get(id(result), result)
+    return result
+
+
+def tensors_of(operation: str, result: Any, chosen: Sequence[Argument] = ()) -> tuple[list[Any], tree.Structure]:
     """The leaves of a function's result and its structure.
 
     **Raises** LostGraphError for a leaf that is no tensor.
@@ -164,7 +236,7 @@ def tensors_of(operation: str, result: Any) -> tuple[list[Any], tree.Structure]:
     for leaf in leaves:
         if not is_tensor(leaf):
             raise lost(operation, leaf)
-    return leaves, structure
+    return [as_it_was(leaf, chosen) for leaf in leaves], structure
 
 
 def lost(operation: str, result: Any) -> LostGraphError:
@@ -212,9 +284,14 @@ def beside(operation: str, name: str, value: Any, x: Any, owned: set[int]) -> An
     return t
 
 
+def wants_gradient_itself(value: Any) -> bool:
+    """Whether this is a tensor that does."""
+    return is_tensor(value) and value.node is not None
+
+
 def wants_gradient(values: Iterable[Any]) -> bool:
     """Whether a tensor among `values` does, where anything is recorded at all."""
-    return not is_paused() and any(is_tensor(v) and v.node is not None for v in values)
+    return not is_paused() and any(map(wants_gradient_itself, values))
 
 
 def lifted(value: Any, graph: bool) -> Any:

@@ -20,6 +20,7 @@ from chainrule.core.graph import Node, next_number, own_copy, reach_newer
 from chainrule.errors import StaleGraphError, explain
 from chainrule.ops.creation import full_like
 from chainrule.transforms.arguments import alike, is_array, is_paused
+from chainrule.transforms.standing import again, opened
 from chainrule.walks.forward import Forward
 from chainrule.walks.reverse import reverse_newer
 
@@ -43,11 +44,13 @@ class Call(NamedTuple):
         return since, *tree.flatten(self.f(*args, **keywords))
 
     def run_again(self) -> tuple[int, list[Any], tree.Structure]:
-        """`run` where the first run began: in its context, and with the draws that it made."""
+        """`run` where the first run began: in its context, with its parameters, and with the draws that it made."""
+        here = opened()
 
         def run() -> tuple[int, list[Any], tree.Structure]:
             self.draws.again()
-            return self.run()
+            with again(here):
+                return self.run()
 
         return self.context.copy().run(run)
 
@@ -152,7 +155,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
     def checkpointed(*args: Any, **keywords: Any) -> Any:
         if is_paused():
             return f(*args, **keywords)
-        leaves, structure = tree.flatten((args, keywords))
+        leaves, structure = tree.flatten((args, keywords), objects=False)
         context = copy_context()
         with noted() as draws:
             call = Call(f, [_kept(leaf) for leaf in leaves], structure, context, draws)

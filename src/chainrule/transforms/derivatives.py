@@ -19,10 +19,12 @@ from chainrule.ops.creation import full_like
 from chainrule.transforms.arguments import (
     Argument,
     alike,
+    as_it_was,
     beside,
     is_open,
     is_paused,
     is_sequence,
+    is_variable,
     lifted,
     lost,
     numbers_of,
@@ -34,6 +36,7 @@ from chainrule.transforms.arguments import (
     value_of,
     wants_gradient,
 )
+from chainrule.transforms.standing import is_standing
 from chainrule.walks.forward import Forward
 from chainrule.walks.reverse import reverse
 
@@ -84,20 +87,42 @@ def value_and_grad(f: Function, argnums: Any = 0, has_aux: bool = False) -> Func
 def _value_and_gradient(operation: str, f: Function, argnums: Any, has_aux: bool) -> Callable[[Any, Any], Any]:
     def both(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         chosen, values = select(operation, argnums, args)
-        y, aux = _with_aux(operation, run(f, values, keywords), has_aux)
+        y, aux = _with_aux(operation, run(f, values, keywords, chosen), has_aux)
+        y = as_it_was(y, chosen)
         check_scalar(operation, y)
-        numbers, like, owned = numbers_of(chosen), value_like(chosen), set[int]()
+        numbers, like, owned = numbers_of(chosen), value_like(chosen), {id(y.data)}
         graph = is_open([y.node], numbers)
         value = of_kind(y if graph else wrap(y.data, None), like, owned)
         if has_aux:
-            leaves, structure = tree.flatten(aux)
-            kept = [value_of(a, numbers, like, owned) if is_tensor(a) else a for a in leaves]
-            value = value, tree.unflatten(structure, kept)
+            value = value, _kept(aux, chosen, numbers, owned)
         gs = pull([(y, full_like(y.data, 1.0))], chosen, graph, free=not (graph or has_aux))
         gradients = [argument.derivatives(g, owned) for argument, g in zip(chosen, gs, strict=True)]
         return value, (tuple(gradients) if is_sequence(argnums) else gradients[0])
 
     return both
+
+
+def _kept(aux: Any, chosen: list[Argument], numbers: set[int], owned: set[int]) -> Any:
+    """What a function returns beside its value, without a graph that nothing outside asks for; a module as it is."""
+    like = value_like(chosen)
+
+    def kept(leaf: Any) -> Any:
+        if tree.is_object(leaf):
+            return tree.map(kept, leaf) if any(map(_is_of_a_run, tree.flatten(leaf)[0])) else leaf
+        leaf = as_it_was(leaf, chosen)
+        if not is_tensor(leaf):
+            return leaf
+        if leaf.is_leaf or is_variable(leaf):
+            owned.add(id(leaf.data))
+        return value_of(leaf, numbers, like, owned)
+
+    leaves, structure = tree.flatten(aux, objects=False)
+    return tree.unflatten(structure, map(kept, leaves))
+
+
+def _is_of_a_run(leaf: Any) -> bool:
+    """Whether a leaf of a module was computed: the module is a result then, such as a gradient."""
+    return is_tensor(leaf) and not leaf.is_leaf and not is_standing(leaf)
 
 
 def _with_aux(operation: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
@@ -141,7 +166,7 @@ def vjp(f: Function, *xs: Any, **keywords: Any) -> tuple[Any, Function]:
     (10.0, (5.0, 2.0))
     """
     arguments, values = select("vjp", tuple(range(len(xs))), xs)
-    ys, structure = tensors_of("vjp", run(f, values, keywords))
+    ys, structure = tensors_of("vjp", run(f, values, keywords, arguments), arguments)
     numbers, like = numbers_of(arguments), value_like(arguments)
     opened = is_open([y.node for y in ys], numbers)
 
@@ -197,7 +222,7 @@ def jvp(f: Function, xs: Any, ts: Any, **keywords: Any) -> tuple[Any, Any]:
 
 def _linearized(operation: str, f: Function, xs: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, Function]:
     arguments, values = select(operation, tuple(range(len(xs))), xs)
-    ys, structure = tensors_of(operation, run(f, values, keywords))
+    ys, structure = tensors_of(operation, run(f, values, keywords, arguments), arguments)
     numbers, like = numbers_of(arguments), value_like(arguments)
     roots = [y.node for y in ys]
     opened, way = is_open(roots, numbers), Forward(roots, numbers)

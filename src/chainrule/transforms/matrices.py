@@ -18,6 +18,7 @@ from chainrule.ops.joining import stack
 from chainrule.ops.views import reshape_to
 from chainrule.transforms.arguments import (
     Argument,
+    as_it_was,
     is_open,
     is_sequence,
     numbers_of,
@@ -64,7 +65,7 @@ def _jacobian(operation: str, f: Function, argnums: Any, ahead: bool | None) -> 
     @wraps(f, updated=())
     def matrix(*args: Any, **keywords: Any) -> Any:
         chosen, values = select(operation, argnums, args)
-        ys, structure = tensors_of(operation, run(f, values, keywords))
+        ys, structure = tensors_of(operation, run(f, values, keywords, chosen), chosen)
         graph = is_open([y.node for y in ys], numbers_of(chosen))
         xs = [x for argument in chosen for x in argument.tensors]
         forwards = sum(x.data.size for x in xs) < sum(y.data.size for y in ys) if ahead is None else ahead
@@ -127,7 +128,7 @@ def hvp(f: Function, x: Any, v: Any) -> Any:
     array([  6., 120.])
     """
     argument = Argument("hvp", "x", x)
-    y = run(f, [argument.value], {})
+    y = as_it_was(run(f, [argument.value], {}, [argument]), [argument])
     check_scalar("hvp", y)
     owned = set[int]()
     pairs = argument.tangents("hvp", v, owned)

@@ -7,6 +7,7 @@ then, and only then, the rule is repeated and entries whose cotangent is zero ge
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from math import prod
 from typing import Any
 
@@ -143,9 +144,11 @@ def guarded(node: Node, parents: Sequence[Node | None], ct: Any, graph: bool | N
     primitive = node[1]
     with np.errstate(invalid="ignore"):
         out = pulled(node, parents, ct, graph)
-        if primitive.multiple or not primitive.keeps:  # without residuals nothing but ct can bring a NaN in
+        if not primitive.keeps:  # without residuals nothing but ct can bring a NaN in
             return out
-        silent = primitive.family.silent(raw(ct), dict(zip(primitive.parameters, node[4], strict=True)))
+        parameters = dict(zip(primitive.parameters, node[4], strict=True))
+        cts = [each for each in ct if each is not None] if primitive.multiple else [ct]
+        silent = reduce(logical_and, [primitive.family.silent(raw(each), parameters) for each in cts])
         return [None if g is None else _mask(g, silent) for g in out]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -52,18 +52,25 @@ class Interruption:
 
 
 @contextmanager
-def interruptible() -> Generator[Interruption]:
-    """Handle SIGINT, SIGTERM and SIGHUP while open, and the former way again afterwards; in the main thread only."""
-    interruption = Interruption()
+def handled(handler: Callable[[int, Any], None]) -> Generator[None]:
+    """Let `handler` take SIGINT, SIGTERM and SIGHUP while open, and what took them before afterwards; in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
-        yield interruption
+        yield
         return
     signals = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` ignores it
         signals.append(signal.SIGHUP)
-    before = {number: signal.signal(number, interruption.receive) for number in signals}
+    before = {number: signal.signal(number, handler) for number in signals}
     try:
-        yield interruption
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+@contextmanager
+def interruptible() -> Generator[Interruption]:
+    """Notice signals while open."""
+    interruption = Interruption()
+    with handled(interruption.receive):
+        yield interruption
