@@ -2,7 +2,8 @@
 
     python -m tests.training.soak --kills 50 --seed 1
 
-Moments are drawn so that some fall into starting, some into saving, most into training. What a signal does is checked too:
+Moments are drawn so that a quarter falls into starting, and the others into training, saving and evaluating: how long these
+take is measured first. What a signal does is checked too:
 SIGINT and SIGTERM save and say how to go on, with the exit code of their kind; after SIGKILL the folder holds what was saved.
 """
 
@@ -19,13 +20,14 @@ from pathlib import Path
 import numpy as np
 
 import chainrule as cr
+from tests.training.commands import wait_for
 
 SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 SETTINGS = [
     "--layers", "1", "--heads", "2", "--width", "16", "--block", "16", "--batch", "4", "--dropout", "0.1",
-    "--iterations", "1500", "--evaluate-every", "100", "--seed", "7", "--save-every", "0.05",
+    "--iterations", "1200", "--evaluate-every", "100", "--seed", "7", "--save-every", "0.05",
 ]  # fmt: skip
-LONGEST = 1.5  # seconds from the start of a process to its end by a signal
+EARLY = 0.25  # the share of signals that come before training begins
 
 
 def text(folder: Path) -> Path:
@@ -98,17 +100,26 @@ def soak(folder: Path, kills: int, seed: int) -> dict[str, int]:
     """Kill so many times, comparing each run that comes to its end; give back what was done."""
     draw = random.Random(seed)
     text(folder)
+    began = time.monotonic()
     whole = start(folder, "--out", "whole", "--text", "text.txt", *SETTINGS)
+    wait_for(lambda: (folder / "whole" / "checkpoint.npz").exists() or whole.poll() is not None)
+    starting = time.monotonic() - began
     out, err = whole.communicate(timeout=600)
     assert whole.returncode == 0, out + err
+    training = time.monotonic() - began - starting
     expected, log = state(folder / "whole"), (folder / "whole" / "log.csv").read_bytes()
+
+    def moment() -> float:
+        is_early = draw.random() < EARLY
+        return draw.uniform(0.0, starting) if is_early else starting + draw.uniform(0.0, training / 2)
+
     done = {"kills": 0, "runs": 0, "resumed": 0}
     while done["kills"] < kills or not done["runs"]:
         name = f"run-{done['runs']}"
         words = begin_or_resume(folder, name)
         done["resumed"] += words[0] == "--resume"
-        process = start(folder, *words)
-        was_killed = kill(process, draw.choice(SIGNALS), draw.uniform(0.0, LONGEST) if done["kills"] < kills else 600)
+        after = moment() if done["kills"] < kills else 600.0
+        was_killed = kill(start(folder, *words), draw.choice(SIGNALS), after)
         done["kills"] += was_killed
         if was_killed:
             continue

@@ -42,15 +42,17 @@ def test_settings_of_nanogpt():
         assert (settings.learning_rate, settings.final_rate, settings.warm_up) == (1e-3, 1e-4, 100)
         assert (settings.weight_decay, settings.clip, settings.bias, settings.untied) == (0.1, 1.0, False, False)
         assert settings.decay_iterations == settings.iterations
+    assert (cpu.initial_std, baby.initial_std) == (0.08, 0.02)  # docs/decisions/061
     assert CharacterSettings() == CharacterSettings.made(preset="tiny") == CharacterSettings.made()
 
 
-def test_initial_weights_are_those_of_gpt2():
-    model = characters.model(CharacterSettings.made(preset="baby", bias=True, untied=True), 65)
+@pytest.mark.parametrize("std", [0.02, 0.08])
+def test_initial_weights_are_laid_out_as_in_gpt2(std):
+    model = characters.model(CharacterSettings.made(preset="baby", bias=True, untied=True, initial_std=std), 65)
     for name, parameter in model.named_parameters():
         if parameter.ndim > 1:
             leads_back = name.endswith(("self_attn.out_proj.weight", "linear2.weight"))
-            expected = 0.02 / math.sqrt(12) if leads_back else 0.02
+            expected = std / math.sqrt(12) if leads_back else std
             assert parameter.data.std() == pytest.approx(expected, rel=0.02), name
             assert abs(parameter.data.mean()) < 5 * expected / math.sqrt(parameter.size), name
         else:
@@ -76,7 +78,7 @@ def test_the_head_is_tied_or_not():
 
 def test_it_begins_knowing_nothing_and_learns(text):
     """At first each of 8 characters is as likely as any: log 8 nats.  These are random, so nothing is to be learned."""
-    run = Run(characters.build(CharacterSettings.made(**TINY, text=text)))
+    run = Run(characters.build(CharacterSettings.made(**TINY, text=text, initial_std=0.02)))
     assert run.measure()["validation_loss"] == pytest.approx(math.log(8), abs=0.01)
 
 

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.core.calls import is_tensor, raw, wrap
+from chainrule.core.calls import raw, wrap
 from chainrule.errors import ArgumentError, DTypeError, LostGraphError, ShapeError, describe, dtype_kind, explain
 from chainrule.nn import initialisers
 from chainrule.nn.linear import Linear, count
 from chainrule.nn.module import Module, parameter
+from chainrule.nn.plain import dropout
 from chainrule.ops.arguments import as_operand
 from chainrule.ops.attention import attention_weights
 from chainrule.ops.elementwise import logical_not, where
@@ -26,7 +27,6 @@ from chainrule.ops.linear import linear
 from chainrule.ops.norms import narrow, wide
 from chainrule.ops.reductions import mean
 from chainrule.ops.views import astype, permute, reshape_to, swap
-from chainrule.random import draw
 
 Generator = np.random.Generator | None
 
@@ -78,7 +78,7 @@ def _attend(
     for mask in sorted(masks, key=lambda mask: dtype_kind(mask.dtype) == "b"):  # numbers first: they ask for the scale
         scores, scale = _masked(scores, scale, mask)
     weights = attention_weights(scores, scale, offset)
-    return narrow(matmul(dropped(weights, dropout_p, generator), value), dtype), narrow(weights, dtype)
+    return narrow(matmul(dropout(weights, dropout_p, True, generator), value), dtype), narrow(weights, dtype)
 
 
 def _check_shapes(query: Any, key: Any, value: Any) -> None:
@@ -118,16 +118,6 @@ def _masked(scores: Any, scale: float, mask: Any) -> tuple[Any, float]:
     if kind == "b":
         return where(mask, scores, -np.inf), scale
     return scores * scale + astype(mask, scores.dtype, copy=False), 1.0
-
-
-def dropped(weights: Any, p: float, generator: Generator) -> Any:
-    if not 0.0 <= p <= 1.0:
-        raise ArgumentError(explain("scaled_dot_product_attention", f"dropout_p {p!r}", expected="0 to 1"))
-    if p == 0.0:
-        return weights
-    kept = draw.bernoulli(weights.shape, 1.0 - p, generator=generator)
-    factor = kept.astype(raw(weights).dtype) / max(1.0 - p, np.finfo(float).tiny)
-    return weights * (wrap(factor, None) if is_tensor(weights) else factor)
 
 
 class KeyValueCache:

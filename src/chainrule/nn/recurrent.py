@@ -13,9 +13,9 @@ import numpy as np
 from chainrule.core.calls import raw, wrap
 from chainrule.errors import ShapeError, dtype_name, explain
 from chainrule.nn import initialisers
-from chainrule.nn.attention import dropped
 from chainrule.nn.linear import count
 from chainrule.nn.module import Module, parameter
+from chainrule.nn.plain import dropout
 from chainrule.ops.arguments import as_floating
 from chainrule.ops.arranging import swapaxes
 from chainrule.ops.creation import filled
@@ -134,8 +134,8 @@ class _Layers(_Recurrent):
         """All layers over x f[places, n, width], from these states of every layer and way."""
         ends: list[States] = []
         for layer in range(self.num_layers):
-            if layer and self.training:
-                x = dropped(x, self.dropout, generator)
+            if layer:
+                x = dropout(x, self.dropout, self.training, generator)
             sides: list[Any] = []
             for way in self._ways:
                 out, end = self._along(x, f"_l{layer}{way}", states[len(ends)], bool(way))

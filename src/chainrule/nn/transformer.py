@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.nn.attention import KeyValueCache, MultiheadAttention, dropped
+from chainrule.nn.attention import KeyValueCache, MultiheadAttention
 from chainrule.nn.layer_norm import LayerNorm
 from chainrule.nn.linear import Linear
 from chainrule.nn.module import Module
+from chainrule.nn.plain import dropout
 from chainrule.ops.erf import gelu
 
 
@@ -60,11 +61,11 @@ class TransformerBlock(Module):
         generator: np.random.Generator | None = None,
     ) -> Any:
         """The block's output; masks as in `MultiheadAttention`.  With a `cache`, x goes on from what that has seen."""
-        p = self.dropout if self.training else 0.0
+        how = self.dropout, self.training, generator
         y = self.norm1(x)
         y, _ = self.self_attn(
             y, y, y, key_padding_mask, False, attn_mask, is_causal=self.causal, cache=cache, generator=generator
         )
-        x = x + dropped(y, p, generator)
-        y = dropped(gelu(self.linear1(self.norm2(x))), p, generator)
-        return x + dropped(self.linear2(y), p, generator)
+        x = x + dropout(y, *how)
+        y = dropout(gelu(self.linear1(self.norm2(x))), *how)
+        return x + dropout(self.linear2(y), *how)

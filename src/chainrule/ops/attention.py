@@ -25,11 +25,12 @@ _visible: dict[Any, Any] = {}
 def _seen(rows: int, columns: int, offset: int, dtype: Any) -> Any:
     """1 where row i sees column j <= i + offset, otherwise 0; made once."""
     key = (rows, columns, offset, dtype)
-    if key not in _visible:
+    seen = _visible.get(key)
+    if seen is None:
         if len(_visible) > 16:
             _visible.clear()
-        _visible[key] = np.tri(rows, columns, offset, dtype=dtype)
-    return _visible[key]
+        seen = _visible[key] = np.tri(rows, columns, offset, dtype=dtype)
+    return seen
 
 
 def _weights(x: Any, scale: float, offset: int | None) -> Any:

@@ -52,11 +52,12 @@ _ones: dict[Any, Any] = {}
 def row_sums(rows: Any) -> Any:
     """The sum of each row, as a column: a product with ones, made once, takes an eighth of the time of NumPy's sum."""
     key = (rows.shape[1], rows.dtype)
-    if key not in _ones:
+    ones = _ones.get(key)
+    if ones is None:
         if len(_ones) > 64:
             _ones.clear()
-        _ones[key] = np.ones((rows.shape[1], 1), rows.dtype)
-    return rows.dot(_ones[key])
+        ones = _ones[key] = np.ones((rows.shape[1], 1), rows.dtype)
+    return rows.dot(ones)
 
 
 def below_top(x: Any, axis: int) -> tuple[Any, bool] | None:

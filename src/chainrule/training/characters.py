@@ -50,15 +50,15 @@ class CharacterSettings(Settings):
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {
             "layers": 2, "heads": 4, "width": 64, "block": 64, "batch": 16, "dropout": 0.0, "iterations": 600,
-            "learning_rate": 4e-3, "evaluate_every": 100,
+            "initial_std": 0.08, "learning_rate": 4e-3, "evaluate_every": 100,
         },
         "cpu": {
             "layers": 4, "heads": 4, "width": 128, "block": 64, "batch": 12, "dropout": 0.0, "iterations": 2000,
-            "learning_rate": 1e-3, "evaluate_every": 250,
+            "initial_std": 0.08, "learning_rate": 1e-3, "evaluate_every": 250,
         },
         "baby": {
             "layers": 6, "heads": 6, "width": 384, "block": 256, "batch": 64, "dropout": 0.2, "iterations": 5000,
-            "learning_rate": 1e-3, "evaluate_every": 250,
+            "initial_std": 0.02, "learning_rate": 1e-3, "evaluate_every": 250,
         },
     }  # fmt: skip
 
@@ -81,6 +81,7 @@ class CharacterSettings(Settings):
     dropout: float = option(0.0, FRACTION, "the part of the numbers that is dropped in training", "P")
     untied: bool = option(False, Switch(), "a head with weights of its own, not those of the embedding")
     bias: bool = option(False, Switch(), "with biases in the linear and normalising layers")
+    initial_std: float = option(0.08, POSITIVE, "standard deviation of the initial weights; GPT-2's is 0.02", "X")
     batch: int = option(16, COUNT, "windows of text in a step", "N")
     iterations: int = option(600, COUNT, "steps", "N", grows=True)
     learning_rate: float = option(4e-3, POSITIVE, "the highest rate", "RATE")
@@ -173,6 +174,7 @@ def model(settings: CharacterSettings, characters: int) -> Transformer:
         block=settings.block,
         dropout=settings.dropout,
         bias=settings.bias,
+        initial_std=settings.initial_std,
         tied=not settings.untied,
         dtype=settings.dtype,
         generator=random.generator(settings.seed, 0),

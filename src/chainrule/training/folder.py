@@ -11,6 +11,7 @@ import os
 import shlex
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,7 @@ class RunFolder:
         about = {
             "format": FORMAT,
             "program": program,
-            "settings": as_json(run.task.settings),
+            "settings": asdict(run.task.settings),
             "notes": run.task.notes,
             "seconds": run.seconds,
             "outcome": run.outcome,
@@ -113,7 +114,7 @@ class RunFolder:
 
     def save_result(self, run: Run, program: str) -> None:
         """Write result.json."""
-        found = {"program": program, "settings": as_json(run.task.settings), "steps": run.step}
+        found = {"program": program, "settings": asdict(run.task.settings), "steps": run.step}
         found |= {"seconds": round(run.seconds, 3), **(run.outcome or {})}
         self._write(RESULT, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
@@ -132,11 +133,6 @@ class RunFolder:
             file.write(text.encode())
 
 
-def as_json(settings: Any) -> dict[str, Any]:
-    """Settings as a checkpoint keeps them."""
-    return dict(vars(settings))
-
-
 # ---- what was saved
 
 
@@ -150,10 +146,13 @@ def read(path: str, operation: str) -> dict[str, Any]:
         expected = "the folder of a run, as `chainrule train` makes it"
         raise ArgumentError(explain(operation, f"{folder} holds no {CHECKPOINT}", expected=expected))
     state = io.load_checkpoint(folder / CHECKPOINT)
-    found: Any = state.get("about")
-    about: dict[str, Any] = found if isinstance(found, dict) else {}
-    if not {"program", "settings"} <= about.keys():
-        raise CheckpointError(explain(operation, f"{folder / CHECKPOINT} is no checkpoint of `chainrule train`"))
-    if about.get("format") != FORMAT:
+    about: Any = state.get("about")
+    try:
+        known = [about[name] for name in ("program", "settings", "format")]
+    except (TypeError, KeyError):
+        raise CheckpointError(
+            explain(operation, f"{folder / CHECKPOINT} is no checkpoint of `chainrule train`")
+        ) from None
+    if known[-1] != FORMAT:
         raise CheckpointError(explain(operation, f"{folder / CHECKPOINT} was written by another version of chainrule"))
     return state

@@ -15,12 +15,6 @@ import chainrule as cr
 from chainrule import nn
 from chainrule.types import Array
 
-STD = 0.02
-"""Of initial weights; those that lead back into the residual stream are smaller by sqrt(2 layers).
-
-Source: Radford and others, Language Models are Unsupervised Multitask Learners, 2019, section 2.3, and its code."""
-
-
 Memory = list[nn.KeyValueCache]
 """What each block keeps of the characters read so far."""
 
@@ -41,6 +35,7 @@ class Transformer(nn.Module):
         block: int,
         dropout: float = 0.0,
         bias: bool = False,
+        initial_std: float = 0.02,
         tied: bool = True,
         dtype: Any = None,
         generator: np.random.Generator | None = None,
@@ -55,14 +50,18 @@ class Transformer(nn.Module):
         self.head = nn.Linear(width, characters, bias=False, **made)
         if tied:
             self.head.weight = self.token.weight
-        self._initialise(generator)
+        self._initialise(initial_std, generator)
 
-    def _initialise(self, generator: np.random.Generator | None) -> None:
-        into_stream = STD / math.sqrt(2 * len(self.layers))
+    def _initialise(self, std: float, generator: np.random.Generator | None) -> None:
+        """Normal numbers, smaller by sqrt(2 layers) where they lead back into the residual stream; no biases.
+
+        **Source** Radford and others, Language Models are Unsupervised Multitask Learners, 2019, section 2.3, and its code.
+        """
+        into_stream = std / math.sqrt(2 * len(self.layers))
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
                 leads_back = name.endswith(("out_proj.weight", "linear2.weight"))
-                nn.init.normal_(parameter, 0.0, into_stream if leads_back else STD, generator=generator)
+                nn.init.normal_(parameter, 0.0, into_stream if leads_back else std, generator=generator)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
 

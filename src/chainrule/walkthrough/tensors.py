@@ -237,3 +237,52 @@ def cross_entropy(found: CrossEntropy) -> Measurement:
         units <= 1.0 and absolute < 4e-15,
         note="p is NumPy's exp of the log p that the loss is made of; that log p is right is what extended precision checks.",
     )
+
+
+def layers(seed: int) -> Measurement:
+    """B8: what a transformer needs besides: the look-up of rows, normalisation, the logarithm."""
+    generator = np.random.default_rng(seed)
+    table, rows = generator.normal(size=(7, 4)), generator.integers(0, 5, size=(3, 6))
+    ct = generator.normal(size=(3, 6, 4))
+    w = cr.tensor(table, requires_grad=True)
+    (cr.nn.embedding(rows, w) * ct).sum().backward()
+    counted = np.zeros_like(table)
+    for place in np.ndindex(rows.shape):
+        counted[rows[place]] += ct[place]
+    looked_up = float(np.max(np.abs(w.grad - counted)))
+
+    x, ct = generator.normal(size=(5, 8)), generator.normal(size=(5, 8))
+
+    def weighted(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda x: (ct * f(x)).sum()
+
+    by_engine = cr.grad(weighted(lambda t: cr.nn.layer_norm(t, 8)))(x)
+    normalised = _differences(weighted(_normalised), x, by_engine)
+    positive = np.exp(x)
+    logarithm = float(np.max(np.abs(cr.grad(weighted(cr.log))(positive) / (ct / positive) - 1.0)))
+    return Measurement(
+        "B8",
+        "embedding look-up with repeated rows, layer normalisation, logarithm: gradients",
+        f"scatter-add {significant(looked_up, 2)} from a loop that adds; layer normalisation {significant(normalised, 2)} from "
+        f"differences in extended precision; logarithm {significant(logarithm, 2)} from ct/x",
+        "needed by C6: equal to rounding, differences to their own error",
+        {"scatter_add": looked_up, "layer_norm": normalised, "logarithm": logarithm},
+        {"rounding": 1e-15, "differences": 1e-9},
+        looked_up < 1e-14 and normalised < 1e-9 and logarithm < 1e-15,
+    )
+
+
+def _normalised(z: Any) -> Any:
+    centred = z - z.mean(axis=-1, keepdims=True)
+    return centred / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + np.longdouble("1e-5"))
+
+
+def _differences(f: Callable[[Any], Any], x: Any, gradient: Any, step: float = 1e-6) -> float:
+    """The largest difference between a gradient and central differences of f in extended precision."""
+    worst = 0.0
+    for place in np.ndindex(x.shape):
+        moved = np.zeros(x.shape, np.longdouble)
+        moved[place] = step
+        slope = (f(x + moved) - f(x - moved)) / (2 * np.longdouble(step))
+        worst = max(worst, abs(float(slope - gradient[place])))
+    return worst
