@@ -194,6 +194,23 @@ def test_parameters_without_a_gradient_stay():
     np.testing.assert_allclose(a.data, 5.0, atol=1e-4)
 
 
+def test_float32_stays_float32():
+    a, b = cr.tensor(np.ones(2, np.float32), requires_grad=True), cr.tensor(np.ones(1, np.float32), requires_grad=True)
+    opt = cr.optim.LBFGS([a, b], line_search_fn="strong_wolfe")
+
+    def closure():
+        opt.zero_grad()
+        loss = ((a - 5.0) ** 2).sum()
+        loss.backward()
+        return loss
+
+    opt.step(closure)
+    assert (a.dtype, b.dtype) == (np.float32, np.float32)
+    np.testing.assert_allclose(a.data, 5.0, rtol=1e-6)
+    saved = opt.state_dict()["state"][0]
+    assert {saved[name].dtype for name in ("d", "old_dirs", "old_stps", "H_diag", "prev_flat_grad")} == {np.dtype("f4")}
+
+
 def test_what_is_refused():
     w = cr.tensor([1.0], requires_grad=True)
     opt = cr.optim.LBFGS([w])

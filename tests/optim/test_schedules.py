@@ -34,6 +34,7 @@ SCHEDULES = {
     "cosine of one step": lambda s, o: s.CosineAnnealingLR(o, 1),
     "lambda": lambda s, o: s.LambdaLR(o, [lambda n: 1 / (1 + n), lambda n: 0.9**n]),
     "one lambda": lambda s, o: s.LambdaLR(o, lambda n: 0.9**n),
+    "one lambda of NumPy": lambda s, o: s.LambdaLR(o, lambda n: np.exp(-0.1 * n)),
     "multiplicative": lambda s, o: s.MultiplicativeLR(o, lambda n: 0.95 + 0.01 * (n % 2)),
     "warm restarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 1, 2, 0.01),
     "equal restarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 7),

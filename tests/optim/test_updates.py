@@ -1,6 +1,7 @@
 """A step writes into the parameters' own memory, all of it or nothing, and whoever needs an old value is told."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -219,12 +220,13 @@ def test_what_overflows_is_no_warning_and_shows_in_the_parameter():
 
 
 @every
-def test_a_copy_goes_its_own_way(make):
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda both: pickle.loads(pickle.dumps(both))])
+def test_a_copy_goes_its_own_way(make, copied):
     ps = parameters()
     opt = make(ps)
     give_gradients(ps)
     opt.step()
-    twin_ps, twin = copy.deepcopy((ps, opt))
+    twin_ps, twin = copied((ps, opt))
     give_gradients(ps, seed=3)
     before = everything(twin_ps, twin)
     opt.step()

@@ -184,8 +184,8 @@ class LBFGS(Optimizer):
 
     def _gradient(self) -> Array:
         """The gradients end to end, zeros where none came; a copy."""
-        found = [(unit, unit.gradients("LBFGS")[0][0]) for unit in self._units[0]]
-        return np.concatenate([np.zeros(unit.params[0].size) if g is None else g.reshape(-1) for unit, g in found])
+        found = [(unit.params[0].data, unit.gradients("LBFGS")[0][0]) for unit in self._units[0]]
+        return np.concatenate([np.zeros(p.size, p.dtype) if g is None else g.reshape(-1) for p, g in found])
 
     def _place(self, values: Array) -> None:
         start = 0

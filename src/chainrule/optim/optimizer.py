@@ -14,6 +14,7 @@ import numpy as np
 from chainrule import modes
 from chainrule.core.calls import is_tensor
 from chainrule.errors import ArgumentError, DTypeError, GraphError, dtype_kind, explain
+from chainrule.ops.creation import full_like
 from chainrule.optim.arithmetic import Arithmetic, in_dtype, is_off
 from chainrule.optim.limits import is_a
 from chainrule.optim.states import Group, States
@@ -120,7 +121,7 @@ class Optimizer(States):
         """Forget the gradients of all parameters; with `set_to_none=False` new zeros in their place."""
         for group in self.param_groups:
             for p in group["params"]:
-                p.grad = None if set_to_none or p.grad is None else np.zeros_like(p.data)
+                p.grad = None if set_to_none or p.grad is None else full_like(p.data, 0.0)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have a gradient, in their own memory; the others stay, and their state.
@@ -145,6 +146,7 @@ class Optimizer(States):
             fault = "the parameters of a group were replaced, and their states know nothing of it"
             raise ArgumentError(explain(self._name, fault, remedy="add_param_group, or a new optimiser"))
         names, reads = self._state_names(group), not is_off(group.get("weight_decay", 0.0))
+        known: dict[Any, Factors] = {}
         for unit in tuple(self._units[k]):
             grads, x = unit.gradients(self._name)
             for name, value in names.items():
@@ -153,10 +155,16 @@ class Optimizer(States):
             parts, missing = [(unit, grads)], sum(g is None for g in grads)
             if 0 < missing < len(grads):  # some are left out, so their counts and states stay behind from now on
                 parts = [(part, [g]) for part, g in zip(self._split(k, unit), grads, strict=True)]
-            found += [(part, gs, x, self._factors(group, part), reads) for part, gs in parts if gs[0] is not None]
+            found += [
+                (part, gs, x, self._factors(group, part, known), reads) for part, gs in parts if gs[0] is not None
+            ]
         return found
 
-    def _factors(self, group: Group, unit: Unit) -> Factors:
+    def _factors(self, group: Group, unit: Unit, known: dict[Any, Factors]) -> Factors:
+        """The factors at the unit's next step.  Most units are at the same one, so they are computed once."""
         step: Any = unit.state.get("step", 0.0)
         t = float(step) + 1.0 if is_a(step, float, np.ndarray) else step + 1.0
-        return tuple(in_dtype(factor, unit.dtype) for factor in self._numbers(group, t))
+        key = (t, unit.dtype) if is_a(t, float) else None
+        if key is None or key not in known:
+            known[key] = tuple(in_dtype(factor, unit.dtype) for factor in self._numbers(group, t))
+        return known[key]

@@ -79,7 +79,7 @@ class LRScheduler:
 
     def _set(self, n: Any) -> None:
         groups = self._groups()
-        rates = [self._rate(k, number(g["lr"]), self.base_lrs[k], n) for k, g in enumerate(groups)]
+        rates = [number(self._rate(k, number(g["lr"]), self.base_lrs[k], n)) for k, g in enumerate(groups)]
         write(self.last_epoch, np.asarray(n) if is_a(n, int) else n)
         for group, lr in zip(groups, rates, strict=True):
             group["lr"] = lr

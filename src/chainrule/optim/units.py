@@ -143,22 +143,33 @@ class Unit:
             self._alone(grads[0], change, h, elementwise)
 
     def _together(self, grads: Sequence[Array], change: Change, h: Factors, reads: bool) -> None:
-        g, p, out, spare = self.scratch.take(self.dtype, self.bounds[-1][1])
+        g, p, out, spare, *pieces = self.scratch.take("together", self._buffers)
         np.concatenate([grad.reshape(-1) for grad in grads], out=g)
         if reads:
             np.concatenate([param.data.reshape(-1) for param in self.params], out=p)
         change(np, h, g, p, self.state, out, spare)
-        for param, piece in zip(self.params, self.scratch.pieces(self), strict=True):
+        for param, piece in zip(self.params, pieces, strict=True):
             np.subtract(param.data, piece, param.data)
+
+    def _buffers(self) -> list[Array]:
+        """Room for gradients, parameters, the change and something to spare; and the change in pieces."""
+        made = [np.empty(self.bounds[-1][1], self.dtype) for _ in range(4)]
+        return made + [made[2][a:b].reshape(shape) for (a, b), shape in zip(self.bounds, self.shapes, strict=True)]
 
     def _alone(self, g: Array, change: Change, h: Factors, elementwise: bool) -> None:
         p = self.params[0].data
+        length = TILE // p.itemsize
+        out, spare = self.scratch.take(self.dtype, lambda: [np.empty(length, self.dtype) for _ in range(2)])
+        if p.size <= length:
+            views = self.scratch.take(
+                (self.dtype, p.shape), lambda: [b[: p.size].reshape(p.shape) for b in (out, spare)]
+            )
+            np.subtract(p, change(np, h, g, p, self.state, *views), p)
+            return
         states = {name: array for name, array in self.state.items() if name != "step"}
         if not (elementwise and all(array.flags.c_contiguous for array in (p, *states.values()))):
             np.subtract(p, change(np, h, g, p, states, np.empty_like(p), np.empty_like(p)), p)
             return
-        length = TILE // p.itemsize
-        out, spare = self.scratch.take(self.dtype, length)[2:]
         arrays = [array.reshape(-1) for array in (g, p, *states.values())]
         for start in range(0, p.size, length):
             g, p, *tiles = [array[start : start + length] for array in arrays]
@@ -181,28 +192,20 @@ class Unit:
 class Scratch:
     """Buffers that a step uses again.  They hold nothing between steps, and are hidden from copies and from a trace."""
 
-    __slots__ = ("_buffers", "_pieces")
+    __slots__ = ("_made",)
 
     def __init__(self) -> None:
-        self._buffers: dict[Any, tuple[Array, ...]] = {}
-        self._pieces: list[Array] = []
+        self._made: dict[Any, list[Array]] = {}
 
     def __reduce__(self) -> Any:
         return Scratch, ()
 
-    def take(self, dtype: Any, count: int) -> tuple[Array, ...]:
-        """Four buffers: gradient, parameter, the change, spare.  Of one dtype always asked for with the same count."""
-        buffers = self._buffers.get(dtype)
-        if buffers is None:
-            buffers = self._buffers[dtype] = tuple(np.empty(count, dtype) for _ in range(4))
-        return buffers
-
-    def pieces(self, unit: Unit) -> list[Array]:
-        """The change, in pieces of the shapes of the parameters."""
-        if not self._pieces:
-            out = self._buffers[unit.dtype][2]
-            self._pieces = [out[a:b].reshape(shape) for (a, b), shape in zip(unit.bounds, unit.shapes, strict=True)]
-        return self._pieces
+    def take(self, key: Any, make: Callable[[], list[Array]]) -> list[Array]:
+        """The buffers of that name, made the first time."""
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = make()
+        return found
 
 
 def partition(members: Sequence[Member], scratch: Scratch, elementwise: bool) -> list[Unit]:
