@@ -19,7 +19,7 @@ CASES = [
         "float32",
         tolerance=1e-3,
         steps=EPOCHS,
-        budgets=(Budget(1.8, 2.4), Budget(1.0, 1.8, peer=FUSED)),
+        budgets=(Budget(1.8, 2.4), Budget(1.5, 1.8, peer=FUSED)),
         sizes={"layers": (64, 64, 32, 10)},
     )
 ]

@@ -14,7 +14,7 @@ CASES = [
         "float32",
         tolerance=1e-3,
         steps=150,
-        budgets=(Budget(1.8, 2.4), Budget(1.0, 1.8, peer=FUSED)),
+        budgets=(Budget(1.8, 2.4), Budget(1.5, 1.8, peer=FUSED)),
         sizes={"layers": (2, 64, 64, 2), "points": 350},
     )
 ]

@@ -99,3 +99,18 @@ def test_the_module_itself_is_handed_over_and_a_second_run_is_known_as_one():
     assert x.grad == 59.0
     assert (int(model.runs), int(model.all)) == (1, 2)
     assert not is_again()
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_running_averages_count_a_batch_once(momentum):
+    x = np.random.default_rng(0).normal(size=(8, 3))
+    layers = [nn.Sequential(nn.BatchNorm1d(3, momentum=momentum), nn.Linear(3, 1)) for _ in range(2)]
+    layers[1].load_state_dict(layers[0].state_dict())
+    for _ in range(2):
+        for layer, f in zip(layers, (layers[0], cr.checkpoint(layers[1])), strict=True):
+            (f(x) ** 2).sum().backward()
+            cr.grad(lambda m, plain=layer is layers[0]: ((m if plain else cr.checkpoint(m))(x) ** 2).sum())(layer)
+    for name, value in layers[0].state_dict().items():
+        np.testing.assert_array_equal(layers[1].state_dict()[name], value, err_msg=name)
+    assert layers[1][0].num_batches_tracked == 4
+    np.testing.assert_array_equal(layers[0][1].weight.grad, layers[1][1].weight.grad)

@@ -371,3 +371,27 @@ def test_nan_shows():
     g = gradient(lambda t: cr.max(t, axis=1), x)
     assert np.isnan(g[0]).all()
     assert g[1].tolist() == [0.0, 1.0]
+
+
+# ------------------------------------------------------------------------------------------------ sums as products
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("shape", [(3, 5, 4, 2), (9000, 3, 2, 1), (0, 3, 2, 2), (3, 0, 2, 2), (2, 1, 9001, 1)])
+def test_sums_over_what_comes_first_in_memory(shape, keepdims, dtype):
+    """Whatever the order of axes in memory, and over more rows than are added at once."""
+    x = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    for order in ((0, 1, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0), (1, 0, 2, 3)):
+        laid = np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
+        for axes in ((0, 2, 3), (0,), (1,), (0, 1), (2, 3), (3,)):
+            out = cr.sum(laid, axis=axes, keepdims=keepdims)
+            assert out.dtype == dtype
+            expected = x.astype(float).sum(axis=axes, keepdims=keepdims)
+            np.testing.assert_allclose(
+                out, expected, rtol=1e-5 if dtype == np.float32 else 1e-12, atol=2e-3 if dtype == np.float32 else 1e-11
+            )
+
+
+def test_a_long_sum_rounds_as_short_ones():
+    """A million entries of 0.1 in float32: a running sum is off by a hundredth."""
+    x = np.full((1 << 20, 2), 0.1, np.float32)
+    np.testing.assert_allclose(cr.sum(x, axis=0), 0.1 * (1 << 20), rtol=1e-4)

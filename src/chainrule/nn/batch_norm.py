@@ -1,6 +1,7 @@
 """Batch normalisation: the function, and layers with PyTorch's names.
 
 A batch is divided by its biased standard deviation; the running estimate takes the unbiased variance, as in PyTorch.
+A batch that a checkpoint computes again does not count again.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.core.calls import raw
+from chainrule.core.generators import is_again
 from chainrule.errors import ArgumentError, ShapeError, explain
 from chainrule.nn.initialisers import ones_, zeros_
 from chainrule.nn.linear import count
@@ -84,7 +86,7 @@ def _of_batch(
     scale = filled((channels,), 1.0, raw(x)) if weight is None else as_operand(weight)
     shift = filled((channels,), 0.0, raw(x)) if bias is None else as_operand(bias)
     out, mean, var = batch_normal(x, scale, shift, eps)
-    if values:
+    if values and not is_again():
         _move(running_mean, raw(mean), momentum)
         _move(running_var, raw(var) * (values / (values - 1)), momentum)
     return out
@@ -146,7 +148,7 @@ class BatchNorm(Module):
             fault = f"the input has {x.shape[1]} channels"
             raise ShapeError(explain(name, fault, input=x, expected=f"[n, {self.num_features}, ...]"))
         training = self.training or self.running_mean is None
-        counted = self.num_batches_tracked if self.training else None
+        counted = self.num_batches_tracked if self.training and not is_again() else None
         if momentum is None:
             momentum = 0.0 if counted is None else 1.0 / (counted + 1)
         how = self.running_mean, self.running_var, self.weight, self.bias, training, momentum, self.eps

@@ -159,7 +159,10 @@ def _convolve_by_entry(xp: Any, x: Any, w: Any, windows: Windows, groups: int) -
     x, total = padded(xp, x, windows), None
     for index, kernel in zip(positions(windows), _entries(xp, w, groups), strict=True):
         term = _meeting(xp, kernel, x[index])
-        total = term if total is None else total + term
+        if total is None:
+            total = term
+        else:
+            total += term
     return total
 
 
