@@ -127,6 +127,22 @@ def test_a_frozen_parameter_stays(make):
 
 
 @every
+def test_what_is_frozen_from_the_start_stays_and_trains_once_it_is_thawed(make):
+    """As in transfer learning: the optimiser is given all of the model."""
+    ps = parameters()
+    ps[0].requires_grad = False
+    opt = make(ps)
+    before = [p.data.copy() for p in ps]
+    give_gradients(ps[1:])
+    opt.step()
+    assert [np.array_equal(p.data, old) for p, old in zip(ps, before, strict=True)] == [True, False, False, False]
+    ps[0].requires_grad = True
+    give_gradients(ps)
+    opt.step()
+    assert not np.array_equal(ps[0].data, before[0])
+
+
+@every
 def test_the_same_steps_give_the_same_bits(make):
     def run():
         ps = parameters(np.float32)
@@ -256,7 +272,8 @@ def test_refused_parameters_add_nothing(make):
     for group in (
         {"params": [ps[2], ps[0]]},
         {"params": [ps[2], computed]},
-        {"params": [ps[2], cr.tensor(1.0)]},
+        {"params": [cr.tensor(1.0)]},
+        {"params": [ps[2], cr.tensor([1, 2])]},
         {"params": [ps[2]], "lr": -1.0},
         {"params": [ps[2]], "rate": 1.0},
         {"params": []},

@@ -102,16 +102,17 @@ class Optimizer(States):
                 raise ArgumentError(explain(self._name, fault, parameter=p))
             seen[id(p)] = name
             members.append(Member(k, name, p))
+        if not any(m.tensor.requires_grad for m in members):
+            fault = "no parameter of the group wants a gradient"
+            remedy = "cr.tensor(..., requires_grad=True), or requires_grad_(True) on a module"
+            raise GraphError(explain(self._name, fault, remedy=remedy, parameter=members[0].tensor))
         return members
 
     def _trainable(self, name: str, p: Any) -> None:
         if not is_tensor(p):
             raise DTypeError(explain(self._name, f"{name} is no tensor", remedy="model.parameters()", given=p))
-        if p.node is None:
-            fault = f"{name} wants no gradient"
-            kind = "cr.tensor(..., requires_grad=True)" if dtype_kind(p.dtype) == "f" else "a floating dtype"
-            remedy = f"{kind}, or [p for p in model.parameters() if p.requires_grad]"
-            raise GraphError(explain(self._name, fault, remedy=remedy, parameter=p))
+        if dtype_kind(p.dtype) != "f":  # a frozen one, in contrast, is skipped while it gets no gradient
+            raise DTypeError(explain(self._name, f"{name} is of {p.dtype}, which has no gradients", parameter=p))
         if not p.is_leaf:
             fault = f"{name} was computed, and only leaves can be trained"
             raise GraphError(explain(self._name, fault, remedy="the tensors that it was computed from", parameter=p))
