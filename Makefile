@@ -27,7 +27,7 @@ endef
 .PHONY: help walkthrough test generic check bench mutants soak chars size publish format clean
 
 help:
-	@echo 'make walkthrough   train, compare, draw: results/index.html    (ARGS=--quick: in 20 seconds)'
+	@echo 'make walkthrough   train, compare, draw: results/index.html    (ARGS=--quick: in 30 seconds)'
 	@echo 'make test          the whole test suite, PyTorch and JAX as oracles included'
 	@echo 'make generic       of the tests, those made for every primitive'
 	@echo 'make check         format, lint, types, floors'
