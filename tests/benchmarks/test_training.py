@@ -101,6 +101,18 @@ def test_a_worker_measures_the_memory_of_training(tmp_path):
     assert 4 * size < added < 100 * size
 
 
+def test_peak_memory_is_the_worker_s_own(tmp_path):
+    """A worker begins as a copy of whoever starts it, and that may hold much."""
+    held = np.ones(40_000_000)
+    worker = Worker("as it comes", tmp_path)
+    try:
+        made = {"module": transformer.__name__, "case": "SMALL", "name": OURS}
+        added = worker.ask("memory", key="small", build=made)["added"]
+    finally:
+        worker.close()
+    assert added < held.nbytes / 2
+
+
 def test_budgets_that_allow_more_time_say_so():
     entry = {"peer": TORCH, "ours": OURS, "floor": 1 / 1.3, "aim": None, "reached": 0.8, "by_cpu_time": 0.9}
     text = report.budget_text(entry)

@@ -49,8 +49,8 @@ class CharacterSettings(Settings):
     # Widths and schedules of `cpu` and `baby` are nanoGPT's: its README, "I only have a macbook", and config/train_shakespeare_char.py.
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {
-            "layers": 2, "heads": 4, "width": 64, "block": 64, "batch": 16, "dropout": 0.0, "iterations": 600,
-            "initial_std": 0.08, "learning_rate": 4e-3, "evaluate_every": 100,
+            "layers": 2, "heads": 4, "width": 64, "block": 64, "batch": 16, "dropout": 0.0, "iterations": 1000,
+            "initial_std": 0.08, "learning_rate": 8e-3, "evaluate_every": 100,
         },
         "cpu": {
             "layers": 4, "heads": 4, "width": 128, "block": 64, "batch": 12, "dropout": 0.0, "iterations": 2000,
@@ -83,8 +83,8 @@ class CharacterSettings(Settings):
     bias: bool = option(False, Switch(), "with biases in the linear and normalising layers")
     initial_std: float = option(0.08, POSITIVE, "standard deviation of the initial weights; GPT-2's is 0.02", "X")
     batch: int = option(16, COUNT, "windows of text in a step", "N")
-    iterations: int = option(600, COUNT, "steps", "N", grows=True)
-    learning_rate: float = option(4e-3, POSITIVE, "the highest rate", "RATE")
+    iterations: int = option(1000, COUNT, "steps", "N", grows=True)
+    learning_rate: float = option(8e-3, POSITIVE, "the highest rate", "RATE")
     final_rate: float = option(None, NOT_NEGATIVE, "the last rate, to which a cosine leads", "RATE", said="a tenth")
     warm_up: int = option(None, NATURAL, "steps in which the rate rises", "N", said="100, at most a tenth of all")
     decay_iterations: int = option(None, COUNT, "the step that has the last rate", "N", said="the last")

@@ -25,7 +25,7 @@ class DigitSettings(ClassifierSettings):
 
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "mlp": {"epochs": 60, "learning_rate": 0.02, "weight_decay": 0.0, "noise": 0.2, "dropout": 0.0},
-        "cnn": {"epochs": 25, "learning_rate": 0.003, "weight_decay": 0.01, "noise": 0.0, "dropout": 0.3},
+        "cnn": {"epochs": 20, "learning_rate": 0.01, "weight_decay": 0.01, "noise": 0.0, "dropout": 0.3},
     }
     PRESET: ClassVar[str] = "model"
 

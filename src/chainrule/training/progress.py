@@ -110,9 +110,10 @@ class Bar(Silence):
     def __init__(self, total: int, step: int = 0) -> None:
         super().__init__(total, step)
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-        columns = (BarColumn(), TaskProgressColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+        # All of it fits into 80 columns.
+        columns = (BarColumn(bar_width=10), MofNCompleteColumn(), TextColumn("{task.description}"))
         self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self._task: Any = self._bar.add_task("starting", total=total, completed=step)
 
