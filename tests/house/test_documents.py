@@ -114,3 +114,10 @@ def test_promised_output_is_compared():
     (wrong,) = blocks("```python\nprint(1 + 1)  # 3\n```")
     with pytest.raises(AssertionError):
         run(wrong, {})
+
+
+def test_decisions_are_numbered_once():
+    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))[1:]  # without the template
+    numbers = [page.name[:3] for page in pages]
+    assert numbers == sorted(set(numbers))
+    assert [page.read_text(encoding="utf-8")[2:6] for page in pages] == [f"{number}:" for number in numbers]

@@ -11,6 +11,7 @@
 from chainrule.nn import initialisers as init
 from chainrule.nn.attention import KeyValueCache, MultiheadAttention, scaled_dot_product_attention
 from chainrule.nn.batch_norm import BatchNorm, BatchNorm1d, BatchNorm2d, batch_norm
+from chainrule.nn.classes import cross_entropy, multi_margin_loss, nll_loss
 from chainrule.nn.containers import Sequential
 from chainrule.nn.convolution import (
     Conv1d,
@@ -38,14 +39,11 @@ from chainrule.nn.layer_norm import LayerNorm, RMSNorm
 from chainrule.nn.linear import Linear
 from chainrule.nn.losses import (
     binary_cross_entropy_with_logits,
-    cross_entropy,
     hinge_loss,
     huber_loss,
     kl_div,
     l1_loss,
     mse_loss,
-    multi_margin_loss,
-    nll_loss,
     smooth_l1_loss,
 )
 from chainrule.nn.module import Loaded, Module, parameter

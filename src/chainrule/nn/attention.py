@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.core.calls import raw, wrap
 from chainrule.errors import ArgumentError, DTypeError, LostGraphError, ShapeError, describe, dtype_kind, explain
 from chainrule.nn import initialisers
-from chainrule.nn.linear import Linear, count
+from chainrule.nn.linear import Linear, check_sizes
 from chainrule.nn.module import Module, parameter
 from chainrule.nn.plain import dropout
 from chainrule.ops.arguments import as_operand
@@ -196,7 +196,7 @@ class MultiheadAttention(Module):
         dtype: Any = None,
         generator: Generator = None,
     ) -> None:
-        count("MultiheadAttention", embed_dim=embed_dim, num_heads=num_heads)
+        check_sizes("MultiheadAttention", embed_dim=embed_dim, num_heads=num_heads)
         if embed_dim % num_heads:
             fault = "the heads do not divide the features evenly"
             raise ArgumentError(explain("MultiheadAttention", fault, embed_dim=embed_dim, num_heads=num_heads))

@@ -14,7 +14,7 @@ from chainrule.core.calls import raw
 from chainrule.core.generators import is_again
 from chainrule.errors import ArgumentError, ShapeError, explain
 from chainrule.nn.initialisers import ones_, zeros_
-from chainrule.nn.linear import count
+from chainrule.nn.linear import check_sizes
 from chainrule.nn.module import Module, parameter
 from chainrule.ops.arguments import as_operand
 from chainrule.ops.batch_norm import batch_normal
@@ -127,7 +127,7 @@ class BatchNorm(Module):
         *,
         dtype: Any = None,
     ) -> None:
-        count(type(self).__name__, num_features=num_features)
+        check_sizes(type(self).__name__, num_features=num_features)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         weight = parameter(num_features, dtype)

@@ -12,7 +12,7 @@ import numpy as np
 
 from chainrule.errors import ArgumentError, ShapeError, explain
 from chainrule.nn.initialisers import uniform_
-from chainrule.nn.linear import count
+from chainrule.nn.linear import check_sizes
 from chainrule.nn.module import Module, parameter
 from chainrule.nn.sliding import batched, each, one, seen, windows
 from chainrule.ops.arguments import as_operand
@@ -234,14 +234,12 @@ class _Convolution(Module):
         generator: np.random.Generator | None,
     ) -> None:
         name = type(self).__name__
-        count(name, in_channels=in_channels, out_channels=out_channels)
+        check_sizes(name, in_channels=in_channels, out_channels=out_channels)
         check_groups(name, groups, in_channels, out_channels)
         self.in_channels, self.out_channels = in_channels, out_channels
         self.kernel_size = each(name, "kernel_size", kernel_size, self.ndim)
-        self.stride, self.dilation = (
-            each(name, "stride", stride, self.ndim),
-            each(name, "dilation", dilation, self.ndim),
-        )
+        self.stride = each(name, "stride", stride, self.ndim)
+        self.dilation = each(name, "dilation", dilation, self.ndim)
         self.groups = groups
         first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (first, second // groups, *self.kernel_size)

@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.core.calls import raw
 from chainrule.errors import ArgumentError, explain
-from chainrule.nn import losses
+from chainrule.nn import classes, losses
 from chainrule.nn.module import Module
 
 
@@ -51,19 +51,19 @@ class CrossEntropyLoss(_Loss):
     (0.1, 1.386294)
     """
 
-    function = staticmethod(losses.cross_entropy)
+    function = staticmethod(classes.cross_entropy)
 
 
 class NLLLoss(_Loss):
     """`nll_loss`, whose arguments are the options."""
 
-    function = staticmethod(losses.nll_loss)
+    function = staticmethod(classes.nll_loss)
 
 
 class MultiMarginLoss(_Loss):
     """`multi_margin_loss`, whose arguments are the options."""
 
-    function = staticmethod(losses.multi_margin_loss)
+    function = staticmethod(classes.multi_margin_loss)
 
 
 class BCEWithLogitsLoss(_Loss):

@@ -12,7 +12,7 @@ from chainrule.backends.registry import is_foreign
 from chainrule.core.calls import raw
 from chainrule.errors import ArgumentError, DTypeError, IndexingError, ShapeError, dtype_kind, explain
 from chainrule.nn import initialisers
-from chainrule.nn.linear import count
+from chainrule.nn.linear import check_sizes
 from chainrule.nn.module import Module, parameter
 from chainrule.ops.arguments import as_operand
 from chainrule.ops.elementwise import equal, where
@@ -93,7 +93,7 @@ class Embedding(Module):
         dtype: Any = None,
         generator: np.random.Generator | None = None,
     ) -> None:
-        count("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
+        check_sizes("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = None if padding_idx is None else _row("Embedding", padding_idx, num_embeddings)
         self.weight = initialisers.normal_(parameter((num_embeddings, embedding_dim), dtype), generator=generator)

@@ -13,7 +13,7 @@ from chainrule.nn.module import Module, parameter
 from chainrule.ops.linear import linear
 
 
-def count(operation: str, **sizes: Any) -> None:
+def check_sizes(operation: str, **sizes: Any) -> None:
     """**Raises** ArgumentError for a size that is no positive integer."""
     for name, size in sizes.items():
         given: dict[str, Any] = {name: size}
@@ -41,7 +41,7 @@ class Linear(Module):
         dtype: Any = None,
         generator: np.random.Generator | None = None,
     ) -> None:
-        count("Linear", in_features=in_features, out_features=out_features)
+        check_sizes("Linear", in_features=in_features, out_features=out_features)
         self.in_features, self.out_features = in_features, out_features
         bound = 1.0 / sqrt(in_features)  # kaiming_uniform_ with a = sqrt(5)
         self.weight = initialisers.uniform_(parameter((out_features, in_features), dtype), -bound, bound, generator)

@@ -9,18 +9,12 @@ from typing import Any
 
 from chainrule.core.calls import raw
 from chainrule.errors import ArgumentError, ShapeError, dtype_kind, dtype_name, explain
-from chainrule.nn.classes import cross_entropy, multi_margin_loss, nll_loss
 from chainrule.ops.arguments import as_floating, as_operand
 from chainrule.ops.elementwise import abs as absolute
 from chainrule.ops.elementwise import clip, equal, exp, log, relu, softplus, square, where
 from chainrule.ops.reductions import mean
 from chainrule.ops.reductions import sum as total
 from chainrule.ops.views import cast
-
-__all__ = [
-    "binary_cross_entropy_with_logits", "cross_entropy", "hinge_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss",
-    "multi_margin_loss", "nll_loss", "smooth_l1_loss",
-]  # fmt: skip
 
 
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
@@ -111,10 +105,10 @@ def binary_cross_entropy_with_logits(
     # Either term alone is exact where it is small; one formula for both would cancel at large logits.
     positive = target * softplus(-input)
     if pos_weight is not None:
-        positive = positive * _of_dtype(name, pos_weight, input)
+        positive = positive * _of_dtype(pos_weight, input)
     losses = positive + (1.0 - target) * softplus(input)
     if weight is not None:
-        losses = losses * _of_dtype(name, weight, input)
+        losses = losses * _of_dtype(weight, input)
     return _reduced(name, losses, reduction)
 
 
@@ -171,7 +165,7 @@ def _pair(name: str, input: Any, target: Any) -> tuple[Any, Any]:
     return input, target
 
 
-def _of_dtype(name: str, weight: Any, input: Any) -> Any:
+def _of_dtype(weight: Any, input: Any) -> Any:
     weight = as_operand(weight)
     return weight if weight.dtype == input.dtype else cast(weight, input.dtype)
 

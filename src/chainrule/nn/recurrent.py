@@ -13,7 +13,7 @@ import numpy as np
 from chainrule.core.calls import raw, wrap
 from chainrule.errors import ShapeError, dtype_name, explain
 from chainrule.nn import initialisers
-from chainrule.nn.linear import count
+from chainrule.nn.linear import check_sizes
 from chainrule.nn.module import Module, parameter
 from chainrule.nn.plain import dropout
 from chainrule.ops.arguments import as_floating
@@ -99,7 +99,7 @@ class _Layers(_Recurrent):
         dtype: Any = None,
         generator: Generator = None,
     ) -> None:
-        count(type(self).__name__, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        check_sizes(type(self).__name__, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
         for layer in range(num_layers):
@@ -160,7 +160,7 @@ class _Cell(_Recurrent):
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: Any = None, generator: Generator = None
     ) -> None:
-        count(type(self).__name__, input_size=input_size, hidden_size=hidden_size)
+        check_sizes(type(self).__name__, input_size=input_size, hidden_size=hidden_size)
         self.input_size, self.hidden_size = input_size, hidden_size
         self._add("", input_size, bias, dtype, generator)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.core.primitive import primitive
+from chainrule.core.primitive import Rule, primitive
 from chainrule.ops.families import BILINEAR, GENERAL
 from chainrule.ops.reductions import reduce_sum
 from chainrule.ops.windows import SAMPLES, WHOLE, Windows, filled_beside, inside, padded, positions, unpadded
@@ -212,13 +212,14 @@ def _promoted(x: Any, w: Any, *_: Any) -> Any:
     return np.result_type(x.dtype, w.dtype)
 
 
+_RULES: list[Rule] = [
+    lambda ct, w, windows, groups: to_input(ct, w, windows, groups),
+    lambda ct, x, windows, groups: to_weight(x, ct, windows, groups),
+]
 convolve = primitive(
     "convolve",
     BILINEAR,
-    [
-        lambda ct, w, windows, groups: to_input(ct, w, windows, groups),
-        lambda ct, x, windows, groups: to_weight(x, ct, windows, groups),
-    ],
+    _RULES,
     inputs="x w",
     parameters="windows groups",
     forward=_convolve,
@@ -261,11 +262,7 @@ to_weight = primitive(
 convolve_and_shift = primitive(
     "convolve_and_shift",
     GENERAL,
-    [
-        lambda ct, w, windows, groups: to_input(ct, w, windows, groups),
-        lambda ct, x, windows, groups: to_weight(x, ct, windows, groups),
-        lambda ct: reduce_sum(ct, (0, *range(2, len(ct.shape))), False),
-    ],
+    [*_RULES, lambda ct: reduce_sum(ct, (0, *range(2, len(ct.shape))), False)],
     inputs="x w b",
     parameters="windows groups",
     forward=lambda x, w, b, windows, groups: _convolve(x, w, windows, groups, b),

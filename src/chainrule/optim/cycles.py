@@ -162,10 +162,8 @@ class OneCycleLR(LRScheduler):
         self._ends = (0.0, top - 1, *([2 * top - 2] if three else []), self.total_steps - 1.0)
         self._cosine = self._option(_STRATEGY, anneal_strategy=anneal_strategy) == "cos"
         count = len(optimizer.param_groups) if is_a(optimizer, Optimizer) else 0
-        down, end = (
-            self._option(POSITIVE, div_factor=div_factor),
-            self._option(POSITIVE, final_div_factor=final_div_factor),
-        )
+        down = self._option(POSITIVE, div_factor=div_factor)
+        end = self._option(POSITIVE, final_div_factor=final_div_factor)
         rates = [(lr / down, lr) for lr in self._each(count, POSITIVE, max_lr=max_lr)]
         self._rates = [(low, high, *([low] if three else []), low / end) for low, high in rates]
         self._momenta: list[tuple[float, ...]] = []

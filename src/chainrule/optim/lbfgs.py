@@ -215,13 +215,13 @@ class LBFGS(Optimizer):
         return saved
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        options, _ = self._options(state_dict)[0]
+        group, _ = self._options(state_dict)[0]
         entries: Any = state_dict["state"]
         memory = Memory()
         saved: dict[str, Any] = entries.get(0, entries.get("0")) or {}
         if "n_iter" in saved:
             self._restore(memory, saved)
-        self.param_groups[0].update(options)
+        self.param_groups[0].update(group)
         self._memory = memory
 
     def _restore(self, memory: Memory, saved: Mapping[str, Any]) -> None:

@@ -43,9 +43,6 @@ class Optimizer(States):
             self.add_param_group(group)
 
     # ------------------------------------------------------------ what an optimiser states
-    def _complete(self, group: Group) -> None:
-        """**Raises** ArgumentError where the options of a group do not go together."""
-
     def _numbers(self, group: Group, t: Any) -> Factors:
         """The factors of the formula, for a group at its step number `t`, which in a trace is abstract."""
         raise NotImplementedError

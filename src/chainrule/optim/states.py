@@ -33,7 +33,8 @@ class States:
         """The state arrays of a parameter in this group, and the value each begins with."""
         raise NotImplementedError
 
-    def _complete(self, group: Group) -> None: ...
+    def _complete(self, group: Group) -> None:
+        """**Raises** ArgumentError where the options of a group do not go together."""
 
     def _checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Options as Python numbers within their limits.  **Raises** ArgumentError."""

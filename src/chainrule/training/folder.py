@@ -139,12 +139,10 @@ class RunFolder:
 def read(path: str, operation: str) -> dict[str, Any]:
     """All that the checkpoint in a folder holds.  **Raises** ArgumentError, CheckpointError, FileError."""
     folder = Path(path)
-    if not folder.is_dir():
-        fault = f"{folder} is no folder" if folder.exists() else f"there is no folder {folder}"
-        raise ArgumentError(explain(operation, fault, expected="the folder of a run, as `chainrule train` makes it"))
     if not (folder / CHECKPOINT).is_file():
-        expected = "the folder of a run, as `chainrule train` makes it"
-        raise ArgumentError(explain(operation, f"{folder} holds no {CHECKPOINT}", expected=expected))
+        there = f"{folder} holds no {CHECKPOINT}" if folder.is_dir() else f"{folder} is no folder"
+        fault = there if folder.exists() else f"there is no folder {folder}"
+        raise ArgumentError(explain(operation, fault, expected="the folder of a run, as `chainrule train` makes it"))
     state = io.load_checkpoint(folder / CHECKPOINT)
     about: Any = state.get("about")
     try:

@@ -39,7 +39,7 @@ class Task:
     """What is trained, and how.
 
     `loss(*batch)` is recorded; `evaluate(check)` gives the measures of `measures`, and `conclude(check)` the outcome of the
-    whole run; neither of the two may change anything or draw random numbers.  `rate` is the schedule that sets the optimiser's
+    whole run; neither of the two may change anything or draw random numbers.  `schedule` sets the optimiser's
     rate, `clip()` bounds the gradients, `generator` is what dropout draws from, `notes` what a checkpoint keeps beside all this, as JSON.
     """
 

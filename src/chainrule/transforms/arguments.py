@@ -1,8 +1,9 @@
 """Arguments of a transform, and the kinds of what it gives back.
 
 Each floating leaf of an argument becomes a tensor with an identity node of its own, which keeps nested perturbations
-apart; the parameters of a module stand for theirs where they are (`standing`).  What goes in comes out: a derivative is of the kind of what it belongs to (float, NumPy scalar, array, tensor,
-tree of these), but it is a tensor wherever it wants a gradient itself, so that nothing is lost.
+apart; the parameters of a module stand for theirs where they are (`standing`).  What goes in comes out: a derivative is
+of the kind of what it belongs to (float, NumPy scalar, array, tensor, tree of these), but it is a tensor wherever it
+wants a gradient itself, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -144,9 +145,7 @@ def _variable(leaf: Any) -> Any:
         data = _own(leaf)
     elif leaf.node is not None and not is_paused():
         return identity(leaf)
-    elif (
-        leaf.node is not None
-    ):  # a leaf, or a view of one, is written where it stands, and no graph leads to it from here
+    elif leaf.node is not None:  # it, or what it is a view of, may be written, and no graph leads to it from here
         data = own_copy(leaf.data)
     else:
         leaf.shared = True

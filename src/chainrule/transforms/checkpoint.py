@@ -109,10 +109,8 @@ def _again(node: Node) -> tuple[int, list[Any]]:
     since, leaves, _ = call.run_again()
     known = {parent[0] for parent in node[2]}
     ys = [leaves[k] if k < len(leaves) and is_tensor(leaves[k]) else None for k in places]
-    if (
-        any(y is None for y in ys)
-        or not {n[0] for n in _leant_on([y.node for y in ys if y is not None], since)} <= known
-    ):
+    met = {n[0] for n in _leant_on([y.node for y in ys if y is not None], since)}
+    if any(y is None for y in ys) or not met <= known:
         fault = "the function leans on other tensors when it runs again"
         raise StaleGraphError(explain("checkpoint", fault, remedy="a function that depends on its arguments alone"))
     if prints is not None and prints != fingerprints(tuple(raw(y) for y in ys)):
@@ -163,9 +161,8 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
         places = [k for k, y in enumerate(results) if is_tensor(y) and y.node is not None]
         parents = _leant_on([results[k].node for k in places], since)
         if parents:
-            prints = (
-                fingerprints(tuple(results[k].data for k in places)) if modes.unusual and modes.is_debug() else None
-            )
+            looks = modes.unusual and modes.is_debug()
+            prints = fingerprints(tuple(results[k].data for k in places)) if looks else None
             kept = (call, places, _closed_over(parents, call), prints)
             node: Node = [next_number(), _CHECKPOINT, tuple(parents), kept, (), None, None]
             for index, k in enumerate(places):
