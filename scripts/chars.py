@@ -11,6 +11,7 @@ import csv
 import datetime as dt
 import json
 import statistics
+import subprocess
 import sys
 import time
 from importlib.util import find_spec
@@ -109,8 +110,11 @@ def write_curves(folder: Path, runs: list[Trained]) -> None:
 
 
 def commit() -> str:
-    """The commit that the figures belong to."""
-    return git("rev-parse", "HEAD") + ("" if not git("status", "--porcelain") else " with changes")
+    """The commit that the figures belong to; empty outside of a checkout."""
+    try:
+        return git("rev-parse", "HEAD") + (" with changes" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def arguments() -> argparse.Namespace:
@@ -132,6 +136,8 @@ def main() -> int:
     if given.against_pytorch and find_spec("torch") is None:
         sys.exit("chars: --against-pytorch needs PyTorch · try: make test ORACLE=1, which installs it")
     keep_pages()  # as the command line does
+    made_from = commit()  # before the minutes in which somebody may go on editing
+    given.out.mkdir(parents=True, exist_ok=True)
     options = {"preset": given.preset, "text": str(Path(given.text).resolve()) if given.text else ""}
     options |= {"iterations": given.iterations} if given.iterations else {}
     found: list[Trained] = []
@@ -149,11 +155,10 @@ def main() -> int:
                 twins.append(train(Run(twin(characters.build(settings))), "PyTorch", seed))
     except ChainruleError as error:
         sys.exit(f"chars: {error}")
-    given.out.mkdir(parents=True, exist_ok=True)
     write_curves(given.out, [*found, *twins])
     row = measurement(found, twins, settings, text)
     about = {
-        "commit": commit(), "date": dt.datetime.now(dt.UTC).date().isoformat(), "seeds": [run.seed for run in found],
+        "commit": made_from, "date": dt.datetime.now(dt.UTC).date().isoformat(), "seeds": [run.seed for run in found],
         "machine": machine(), "versions": versions(),
     }  # fmt: skip
     page = json.dumps({**about, row.row: row.as_json()}, indent=1, ensure_ascii=False, allow_nan=False)

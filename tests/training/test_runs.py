@@ -94,7 +94,9 @@ def test_a_log_that_is_ahead_or_damaged_is_set_right(finished, tmp_path, capsys)
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_saves_and_says_how_to_go_on(number, code, tmp_path):
-    words = ("--epochs", "3000", "--no-progress", "--save-every", "0.05")
+    if signal.getsignal(number) is signal.SIG_IGN:
+        pytest.skip("the tests run under nohup, which the runs inherit")
+    words = ("--epochs", "30000", "--no-progress", "--save-every", "0.05")
     folder = tmp_path / "a run"
     process = start(tmp_path, "train", "spiral", "--out", "a run", *words)
     wait_for(lambda: has_logged(folder, 50))
@@ -209,6 +211,15 @@ def test_two_processes_do_not_train_into_one_folder(finished, capsys):
         os.close(descriptor)
 
 
+def test_what_does_not_fit_into_memory_is_one_line(tmp_path, capsys, monkeypatch):
+    def advance(_):
+        raise MemoryError
+
+    monkeypatch.setattr("chainrule.training.loop.Run.advance", advance)
+    err = refused(capsys, "train", "spiral", "--out", tmp_path / "run", "--no-progress")
+    assert "do not fit into memory · try a smaller model or --batch · the run is kept as of step 0" in err
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -242,7 +253,8 @@ def test_help(capsys):
 def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path):
     """No file may grow beyond 75 kB: enough for the first checkpoints, which grow by what is logged."""
     code = (
-        "import resource, signal, sys; from chainrule.cli import main\n"
+        "import resource, signal, sys; from chainrule.cli import main; from chainrule.training import program\n"
+        "program.SHARE = 0.0\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (75_000, 75_000))\n"
         "sys.exit(main(sys.argv[1:]))"
     )

@@ -1,6 +1,6 @@
 """The folder of a run: checkpoint.npz, from which everything else can be written anew, log.csv, curve.png and, at the end, result.json.
 
-Every file is replaced whole, the checkpoint first; so whenever the process dies, the folder holds a run that can go on.
+Every file is replaced whole, so whenever the process dies, the folder holds a run that can go on.
 """
 
 from __future__ import annotations
@@ -45,10 +45,7 @@ class RunFolder:
 
     def create(self) -> None:
         """Make the folder where there is none.  **Raises** ArgumentError if it holds a run or cannot be made."""
-        with suppress(OSError):
-            if self.checkpoint.exists():
-                remedy = f"--resume {self.quoted}, or --out with another folder"
-                raise ArgumentError(explain("train", f"{self.path} holds a run already", remedy=remedy))
+        self.refuse_run()
         self._made = [part for part in (self.path, *self.path.parents) if not part.exists()]
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -60,6 +57,13 @@ class RunFolder:
         if taken:
             fault = f"{self.path} holds {taken[0]}, which would be overwritten"
             raise ArgumentError(explain("train", fault, remedy="--out with another folder"))
+
+    def refuse_run(self) -> None:
+        """**Raises** ArgumentError if the folder holds a run."""
+        with suppress(OSError):  # it cannot be looked into, which `create` will say
+            if self.checkpoint.exists():
+                remedy = f"--resume {self.quoted}, or --out with another folder"
+                raise ArgumentError(explain("train", f"{self.path} holds a run already", remedy=remedy))
 
     def abandon(self) -> None:
         """Remove the folder if it was made for this run and is empty."""

@@ -66,15 +66,14 @@ def train(program: Program, given: Mapping[str, Any], controls: Controls) -> int
                 read(controls.resume, "train")
                 settings = None
             with folder.owned():
+                if settings:
+                    folder.refuse_run()  # another process may have begun one since
                 run = _begin(program, settings) if settings else _resume(program, folder, given)
                 return Session(program, run, folder, controls, signals).work()
         except Interrupted as interrupted:
             is_kept = folder.checkpoint.exists()
-            kept = (
-                f"its last checkpoint is kept · to go on: {_command(program, folder, controls)}"
-                if is_kept
-                else "before it began"
-            )
+            command = _command(program, folder, controls)
+            kept = f"its last checkpoint is kept · to go on: {command}" if is_kept else "before it began"
             print(f"chainrule train: stopped at once · {kept}", file=sys.stderr)
             return interrupted.code
         finally:
@@ -85,7 +84,11 @@ def _begin(program: Program, settings: Settings) -> Run:
     try:
         return Run(program.task(settings))
     except MemoryError as error:
-        raise refused("so large a model does not fit into memory", remedy="a smaller one") from error
+        raise too_large() from error
+
+
+def too_large() -> ArgumentError:
+    return refused("model and batch do not fit into memory", remedy="a smaller model or --batch")
 
 
 def _resume(program: Program, folder: RunFolder, given: Mapping[str, Any]) -> Run:
@@ -143,6 +146,8 @@ class Session:
                 code = self._sit(progress, events)
         except (ArgumentError, FileError, OSError) as error:
             raise self._with_what_is_kept(error) from error
+        except MemoryError as error:
+            raise self._with_what_is_kept(too_large()) from error
         finally:
             if events is not None:
                 events.close()
