@@ -177,6 +177,15 @@ def test_any_name(path):
     assert_same(cr.io.load(path), weights)
 
 
+@pytest.mark.parametrize(
+    "names", [["array 1", "c:"], ["ARRAY 2", "array 1", "c:", "d:"], ["c:", "array 0", "d:", "array 3"]]
+)
+def test_a_name_that_is_like_those_that_stand_for_others(path, names):
+    weights = {name: np.array(float(number)) for number, name in enumerate(names)}
+    cr.io.save(path, weights)
+    assert_same(cr.io.load(path), weights)
+
+
 def test_members_of_the_archive_are_safe_to_unpack(tmp_path):
     cr.io.save(path := tmp_path / "w.npz", {name: np.zeros(1) for name in NAMES})
     with np.load(path) as archive:

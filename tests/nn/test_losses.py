@@ -246,6 +246,15 @@ def test_shapes_never_broadcast_and_integers_take_the_dtype_of_the_input(name):
         loss(np.ones(3), np.ones(3), reduction="average")
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_numbers_of_numpy_do_not_promote(dtype):
+    x, half = np.zeros((2, 3), dtype), np.float64(0.5)
+    assert nn.huber_loss(x, x, delta=half).dtype == dtype
+    assert nn.smooth_l1_loss(x, x, beta=half).dtype == dtype
+    assert nn.hinge_loss(x, x, margin=half).dtype == dtype
+    assert nn.multi_margin_loss(x, [0, 1], margin=half).dtype == dtype
+
+
 def test_gradients_of_cross_entropies_that_are_open_at_once_do_not_meet():
     """Few logits that were met last keep their exponentials for the gradient; those before them are computed again."""
     rng = np.random.default_rng(7)

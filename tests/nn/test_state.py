@@ -103,6 +103,13 @@ def test_what_is_tied_needs_one_name_and_one_value():
     assert net[0].w.tolist() == [5.0, 6.0]
 
 
+def test_what_is_tied_may_be_no_number():
+    net, state = tied(), tied().state_dict()
+    nans = np.full_like(state["0.w"], np.nan)
+    net.load_state_dict(state | {"0.w": nans, "1.w": nans.copy()})
+    assert np.isnan(net[1].w.data).all()
+
+
 def test_memory_that_cannot_be_written_is_refused_before_anything_is():
     array = np.ones(2)
     array.flags.writeable = False

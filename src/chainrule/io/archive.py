@@ -13,6 +13,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from io import BytesIO
+from itertools import count
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -81,12 +82,13 @@ def _members(names: Sequence[str]) -> list[str]:
     """A name for each member: its own, or a number where the zip, a file system or `np.load` would misread its own."""
     used: set[str] = {MANIFEST}
     members: list[str] = []
-    for number, name in enumerate(names):
+    for name in names:
         parts = name.split("/")
         plain = name.isascii() and name.isprintable() and not any(sign in name for sign in '\\:*?"<>|')
         plain = plain and all(part.strip(". ") == part != "" for part in parts) and not name.endswith(".npy")
         plain = plain and len(name) < 200 and name.lower() not in used
-        members.append(name if plain else f"array {number}")
+        free = (f"array {number}" for number in count(len(members)))  # some array may be named like one of these
+        members.append(name if plain else next(member for member in free if member not in used))
         used.add(members[-1].lower())
     return members
 

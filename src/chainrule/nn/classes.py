@@ -122,7 +122,7 @@ def multi_margin_loss(
     target, weight = as_operand(target), _class_weight(name, input, weight, count)
     rows, (classes, _) = _rows(input), _classes(name, input, target, None)
     own = equal(expand_dims(raw(classes), 1), beside_of(np.arange(count), raw(classes)))
-    over = relu(rows - expand_dims(_picked(rows, classes), 1) + margin)
+    over = relu(rows - expand_dims(_picked(rows, classes), 1) + float(margin))
     losses = total(where(own, 0.0, square(over) if p == 2 else over), axis=1) / count
     if weight is not None:
         losses = losses * take(weight, classes, 0)

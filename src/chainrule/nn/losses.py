@@ -58,7 +58,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     input, target = _pair("huber_loss", input, target)
     if not delta > 0:
         raise ArgumentError(explain("huber_loss", f"delta {delta!r}", expected="a number above 0"))
-    return _reduced("huber_loss", _huber(input - target, delta), reduction)
+    return _reduced("huber_loss", _huber(input - target, float(delta)), reduction)
 
 
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
@@ -76,7 +76,7 @@ def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float
     input, target = _pair("smooth_l1_loss", input, target)
     if not beta > 0:
         raise ArgumentError(explain("smooth_l1_loss", f"beta {beta!r}", expected="a number from 0"))
-    return _reduced("smooth_l1_loss", _huber(input - target, beta) / beta, reduction)
+    return _reduced("smooth_l1_loss", _huber(input - target, float(beta)) / float(beta), reduction)
 
 
 def _huber(d: Any, delta: float) -> Any:
@@ -123,7 +123,7 @@ def hinge_loss(input: Any, target: Any, reduction: str = "mean", margin: float =
     [0.5, 0.0, 0.0]
     """
     input, target = _pair("hinge_loss", input, target)
-    return _reduced("hinge_loss", relu(margin - target * input), reduction)
+    return _reduced("hinge_loss", relu(float(margin) - target * input), reduction)
 
 
 def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Any:

@@ -256,7 +256,7 @@ def _compared(found: dict[str, Any], given: Mapping[str, Any]) -> tuple[dict[str
         elif id(place) not in first:
             first[id(place)] = name
             values[name] = value
-        elif not np.array_equal(np.asarray(value), np.asarray(values[first[id(place)]])):
+        elif not np.array_equal(np.asarray(value), np.asarray(values[first[id(place)]]), equal_nan=True):
             faults.append((ArgumentError, f"{name} and {first[id(place)]} are one tensor and differ"))
     return values, faults
 
