@@ -54,7 +54,9 @@ def walkthrough(words: Sequence[str]) -> int:
         "and write figures, measurements.json and the page index.html into a folder.",
         allow_abbrev=False,
     )
-    parser.add_argument("--quick", action="store_true", help="fewer steps and rounds: about 30 seconds instead of up to 150")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer steps and rounds: about 30 seconds instead of up to 150"
+    )
     parser.add_argument(
         "--out", type=folder, default="results", metavar="DIR", help="where to write (default: results)"
     )
