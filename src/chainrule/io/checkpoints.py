@@ -75,6 +75,13 @@ def latest(folder: Any) -> Path | None:
     """The checkpoint in `folder` from which to go on, or None.
 
     It is `checkpoint.npz`, for a run that replaces its one checkpoint; otherwise the `checkpoint-N.npz` of largest N.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for epoch in (9, 10):
+    ...         cr.io.save_checkpoint(f"{folder}/checkpoint-{epoch}.npz", epoch=epoch)
+    ...     cr.io.latest(folder).name
+    'checkpoint-10.npz'
     """
     found = [path for path in as_path("io.latest", folder).glob("checkpoint*.npz") if NAME.fullmatch(path.name)]
     return max(found, key=_number, default=None)

@@ -71,6 +71,12 @@ def metadata(path: Any) -> dict[str, str]:
     """The metadata that `io.save` was given, or another program wrote into a `.safetensors` file.
 
     **Raises** as `io.load`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cr.io.save(f"{folder}/line.npz", {"weight": cr.ones(2)}, {"epoch": "3"})
+    ...     cr.io.metadata(f"{folder}/line.npz")
+    {'epoch': '3'}
     """
     return _read("io.metadata", path)[1]
 

@@ -193,6 +193,10 @@ def parameter(shape: Any, dtype: Any = None) -> Tensor:
     """A parameter of that shape, of the default dtype unless told, whose entries an initialiser has to fill.
 
     **Raises** DTypeError for a dtype that is not floating, ArgumentError for what is no shape.
+
+    >>> import chainrule as cr
+    >>> cr.nn.init.ones_(cr.nn.parameter(2))
+    tensor([1., 1.], requires_grad=True)
     """
     wanted = modes.default_dtype() if dtype is None else real_dtype("parameter", dtype)
     if wanted.kind != "f":

@@ -84,7 +84,7 @@ def _by_group(y: Any, groups: int) -> Any:
 # ----------------------------------------------------------------------------------------------------------- by NumPy
 def _convolve(x: Any, w: Any, windows: Windows, groups: int, bias: Any = None) -> Any:
     dtype = np.result_type(x, w) if bias is None else np.result_type(x, w, bias)
-    if _is_depthwise(w, groups):
+    if _is_depthwise(groups, w.shape[0] // groups, w.shape[1]):
         out = _convolve_by_entry(np, x, w, windows, groups)
         return out if bias is None else np.add(out, bias.reshape(-1, *(1,) * len(windows.out)), dtype=dtype)
     out = np.empty((x.shape[0], *windows.out, w.shape[0]), dtype)
@@ -103,7 +103,7 @@ def _to_input(y: Any, w: Any, windows: Windows, groups: int) -> Any:
     if prod(windows.stride) == 1:
         turned = w.reshape(groups, -1, *w.shape[1:]).swapaxes(1, 2)[(..., *(slice(None, None, -1),) * (w.ndim - 2))]
         return _convolve(y, turned.reshape(-1, w.shape[0] // groups, *w.shape[2:]), windows.turned(), groups)
-    if _is_depthwise(w, groups):
+    if _is_depthwise(groups, w.shape[0] // groups, w.shape[1]):
         return _to_input_by_entry(np, y, w, windows, groups)
     dtype, channels = np.result_type(y, w), groups * w.shape[1]
     rows = _rows(y)
@@ -122,7 +122,7 @@ def _to_input(y: Any, w: Any, windows: Windows, groups: int) -> Any:
 
 def _to_weight(x: Any, y: Any, windows: Windows, groups: int) -> Any:
     width, count = x.shape[1] // groups, y.shape[1] // groups
-    if width == 1 == count and groups > 1:
+    if _is_depthwise(groups, count, width):
         return _to_weight_by_entry(np, x, y, windows, groups)
     rows = _rows(y)
     total = np.zeros((groups, prod(windows.kernel) * width, count), np.result_type(x, y))
@@ -134,15 +134,15 @@ def _to_weight(x: Any, y: Any, windows: Windows, groups: int) -> Any:
 
 
 # ---------------------------------------------- entry by entry of the kernel: other libraries, and a kernel per channel
-def _is_depthwise(w: Any, groups: int) -> bool:
-    """One channel in and one out in each of several groups, which are no products of matrices."""
-    return groups > 1 and w.shape[0] == groups and w.shape[1] == 1
+def _is_depthwise(groups: int, out: int, width: int) -> bool:
+    """One channel in (`width`) and one out in each of several groups, which are no products of matrices."""
+    return groups > 1 and out == 1 == width
 
 
 def _meeting(xp: Any, kernel: Any, x: Any) -> Any:
     """kernel [groups, out, in] times x [n, groups * in, ...]."""
     groups, out, width = kernel.shape
-    if out == 1 == width and groups > 1:
+    if _is_depthwise(groups, out, width):
         return xp.reshape(kernel, (groups, *(1,) * (x.ndim - 2))) * x
     count, _, *rest = x.shape
     both = xp.matmul(kernel, xp.reshape(x, (count, groups, width, prod(rest))))
@@ -183,7 +183,7 @@ def _to_weight_by_entry(xp: Any, x: Any, y: Any, windows: Windows, groups: int) 
     found: list[Any] = []
     for index in positions(windows):
         part = x[index]
-        if width == 1 == count and groups > 1:
+        if _is_depthwise(groups, count, width):
             kernel = xp.sum(part * y, axis=(0, *range(2, y.ndim)), dtype=xp.result_type(x, y))
         else:
             flat = (y.shape[0], groups, -1, prod(windows.out))

@@ -219,7 +219,16 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """The rate times `gamma` after each number of steps in `milestones`; one that is there twice counts twice."""
+    """The rate times `gamma` after each number of steps in `milestones`; one that is there twice counts twice.
+
+    >>> import chainrule as cr
+    >>> opt = cr.optim.SGD([cr.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = cr.optim.MultiStepLR(opt, milestones=[1, 3], gamma=0.5)
+    >>> for _ in range(4):
+    ...     print(opt.param_groups[0]["lr"], end=" ")
+    ...     schedule.step()
+    1.0 0.5 0.5 0.25
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -235,7 +244,16 @@ class MultiStepLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """The rate times `gamma` after each step."""
+    """The rate times `gamma` after each step.
+
+    >>> import chainrule as cr
+    >>> opt = cr.optim.SGD([cr.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = cr.optim.ExponentialLR(opt, gamma=0.5)
+    >>> for _ in range(3):
+    ...     print(opt.param_groups[0]["lr"], end=" ")
+    ...     schedule.step()
+    1.0 0.5 0.25
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = self._option(FINITE, gamma=gamma)
@@ -246,7 +264,16 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The rate times (1 - n/total_iters)^power after n steps, and 0 from `total_iters` on."""
+    """The rate times (1 - n/total_iters)^power after n steps, and 0 from `total_iters` on.
+
+    >>> import chainrule as cr
+    >>> opt = cr.optim.SGD([cr.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = cr.optim.PolynomialLR(opt, total_iters=4)
+    >>> for _ in range(5):
+    ...     print(opt.param_groups[0]["lr"], end=" ")
+    ...     schedule.step()
+    1.0 0.75 0.5 0.25 0.0
+    """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters = self._option(COUNT, total_iters=total_iters)
@@ -285,7 +312,16 @@ class LambdaLR(LRScheduler):
 
 
 class MultiplicativeLR(LambdaLR):
-    """The rate times `lr_lambda(n)` at each step n; a list has a function for each group."""
+    """The rate times `lr_lambda(n)` at each step n; a list has a function for each group.
+
+    >>> import chainrule as cr
+    >>> opt = cr.optim.SGD([cr.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = cr.optim.MultiplicativeLR(opt, lambda n: 0.5 if n % 2 else 1.0)
+    >>> for _ in range(4):
+    ...     print(opt.param_groups[0]["lr"], end=" ")
+    ...     schedule.step()
+    1.0 0.5 0.5 0.25
+    """
 
     def _rate(self, k: int, lr: Any, base: float, n: Any) -> Any:
         return pick(n == 0, lambda: lr, lambda: lr * self.lr_lambdas[k](n))
