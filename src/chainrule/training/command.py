@@ -29,7 +29,7 @@ def train(words: Sequence[str], kind: Parser = argparse.ArgumentParser) -> int:
     known: program.Program = module.PROGRAM
     parser = kind(
         prog=f"chainrule train {known.name}",
-        description=f"Train {known.title}. Ctrl-C saves, and says how to go on; so does what is saved as it goes.",
+        description=f"Train {known.title}. Ctrl-C saves, and says how to go on.",
         allow_abbrev=False,
     )
     add_options(parser, known.settings)
