@@ -104,11 +104,12 @@ def test_a_gradient_that_does_not_fit_changes_nothing(make, fault, k):
 
 
 @every
-def test_a_number_that_a_user_spoiled_changes_nothing(make):
+@pytest.mark.parametrize("spoiled", ["fast", None, cr.tensor(0.1)], ids=["text", "none", "tensor"])
+def test_a_number_that_a_user_spoiled_changes_nothing(make, spoiled):
     ps = parameters()
     opt = make([{"params": ps[:2]}, {"params": ps[2:]}])
     give_gradients(ps)
-    opt.param_groups[1]["lr"] = "fast"
+    opt.param_groups[1]["lr"] = spoiled
     before = everything(ps, opt)
     with pytest.raises(TypeError):
         opt.step()

@@ -13,6 +13,8 @@ from typing import Any
 
 from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import is_numpy
+from chainrule.core.calls import is_tensor
+from chainrule.errors import DTypeError, explain
 from chainrule.ops import elementwise, views
 from chainrule.types import Array
 
@@ -71,7 +73,13 @@ def in_dtype(number: Any, dtype: Any) -> Any:
 
 
 def number(value: Any) -> Any:
-    """A hyper-parameter as a user may have set it: one of NumPy's scalars would promote float32."""
+    """A hyper-parameter as a user may have set it: one of NumPy's scalars would promote float32.
+
+    **Raises** DTypeError for what is no number, before anything is changed.
+    """
+    if value is None or isinstance(value, str) or is_tensor(value):
+        kind = type(value).__name__
+        raise DTypeError(explain("step", f"a hyper-parameter of a group is {kind}", expected="a number"))
     return value.item() if is_numpy(value) else value
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from chainrule.core.calls import is_tensor, raw
 from chainrule.core.graph import before_write, own_copy
 from chainrule.errors import ArgumentError, DTypeError, ShapeError, dtype_kind, explain
-from chainrule.optim.arithmetic import PLAIN, in_dtype, number, write
-from chainrule.optim.limits import UNIT, is_a
+from chainrule.optim.arithmetic import PLAIN, in_dtype, write
+from chainrule.optim.limits import UNIT, is_a, plain
 from chainrule.types import Array
 
 
@@ -126,7 +126,7 @@ class ExponentialMovingAverage(Averages):
     """
 
     def __init__(self, parameters: Iterable[Any], decay: float, *, warmup: bool = False) -> None:
-        self.decay = number(decay)
+        self.decay = plain(decay)
         self.warmup = warmup
         if not UNIT.holds(self.decay):
             raise ArgumentError(explain(self._name, f"decay must be {UNIT.text}", decay=decay))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, NamedTuple
 
-from chainrule.optim.arithmetic import number
+from chainrule.backends.registry import is_numpy
 
 
 class Limit(NamedTuple):
@@ -28,7 +28,9 @@ def is_a(value: Any, *kinds: type) -> bool:
 
 def plain(value: Any) -> Any:
     """A value as Python's own: NumPy's scalars as numbers, and lists, as JSON has them, as tuples."""
-    return tuple(map(plain, value)) if is_a(value, list, tuple) else number(value)
+    if is_a(value, list, tuple):
+        return tuple(map(plain, value))
+    return value.item() if is_numpy(value) else value
 
 
 def is_number(value: Any) -> bool:
