@@ -71,7 +71,7 @@ def test_figures_in_the_way_are_noticed_at_once(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["figures"]
 
 
-@pytest.mark.parametrize("library", ["matplotlib", "rich"])
+@pytest.mark.parametrize("library", ["matplotlib", "rich", "sklearn", "threadpoolctl"])
 def test_missing_extra_is_one_line_and_names_the_cure(library, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("chainrule.walkthrough.find_spec", lambda name: None if name == library else object())
     code, out, err = said(["walkthrough", "--out", str(tmp_path / "results")], capsys)

@@ -135,7 +135,7 @@ def test_a_loss_that_is_no_number_ends_the_run(text):
     run = Run(task("chars", text))
     run.advance()
     run.task.model.norm.weight.data[...] = np.nan
-    with pytest.raises(ArgumentError, match="the loss is nan at step 2 · try a lower --learning-rate"):
+    with pytest.raises(ArgumentError, match="the loss is nan at step 2 · try a new run with a lower --learning-rate"):
         run.advance()
     assert run.step == 1
 

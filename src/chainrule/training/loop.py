@@ -116,7 +116,11 @@ class Run:
             value = float(loss.item())
             if not math.isfinite(value):
                 raise ArgumentError(
-                    explain("train", f"the loss is {value} at step {self.step + 1}", remedy="a lower --learning-rate")
+                    explain(
+                        "train",
+                        f"the loss is {value} at step {self.step + 1}",
+                        remedy="a new run with a lower --learning-rate",
+                    )
                 )
             loss.backward()
             if task.clip is not None:

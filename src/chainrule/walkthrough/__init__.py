@@ -14,7 +14,7 @@ from chainrule.walkthrough.interrupt import Interrupted, interruptible
 from chainrule.walkthrough.staging import Staging
 
 DEFAULT_SEED = 1000  # away from those on which the recipe of the moons was chosen
-NEEDS = ("matplotlib", "rich")
+NEEDS = ("matplotlib", "rich", "sklearn", "threadpoolctl")
 
 
 def run(out: str | Path = "results", quick: bool = False, seed: int = DEFAULT_SEED, progress: bool = True) -> int:
@@ -22,7 +22,7 @@ def run(out: str | Path = "results", quick: bool = False, seed: int = DEFAULT_SE
 
     0; 1 if a number is not what it should be; 130 after Ctrl-C and 143 after SIGTERM, with `out` as it was before.
 
-    **Raises** MissingExtraError without matplotlib and rich; ArgumentError for a folder that cannot be written to.
+    **Raises** MissingExtraError without a library of the extra `walkthrough`; ArgumentError for a folder that cannot be written to.
     """
     for library in NEEDS:
         if find_spec(library) is None:

@@ -74,7 +74,12 @@ class Job:
 
 
 def _environment() -> dict[str, str]:
-    """The environment, in which the same chainrule is found as here."""
+    """The environment, in which the same chainrule is found as here, and BLAS keeps to one core: the other is ours."""
     folder = str(Path(chainrule.__file__).parent.parent)
     before = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([folder, before] if before else [folder])}
+    return {
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([folder, before] if before else [folder]),
+    }

@@ -14,6 +14,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 import chainrule as cr
 from chainrule.walkthrough import (
     characters,
@@ -231,7 +233,8 @@ def versions() -> dict[str, str]:
 def walkthrough(staging: Staging, seed: int, quick: bool, show_progress: bool, interruption: Interruption) -> int:
     """Run everything into `staging`, publish it, print the table; give back the exit code."""
     run = Walkthrough(seed, quick, staging)
-    run.run(show_progress, interruption)
+    with threadpool_limits(limits=1):  # two cores have two processes to do; BLAS threads would wait for each other
+        run.run(show_progress, interruption)
     with interruption.held():
         staging.publish()
     print_table(run.measurements)
