@@ -47,7 +47,7 @@ def test_no_address_of_a_package_registry():
 
 def test_patterns_find_what_they_are_for():
     assert MACHINE_PATH.search("open('" + "/" + "root/x" + "')")
-    assert not MACHINE_PATH.search("a/work/b and https://example.org/home/page")
+    assert not MACHINE_PATH.search("a/" + "work/b and https://example.org/home/page")
     assert HOST.search("https://" + "".join(HOSTS[0]) + "/simple")
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from chainrule.walkthrough.interrupt import Interrupted, Interruption, interruptible
+from chainrule.training.interrupt import Interrupted, Interruption, interruptible
 from chainrule.walkthrough.staging import LAST, Staging
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from chainrule.training.history import History
-from chainrule.walkthrough.style import BLUE, DPI, GREEN, GREY, ORANGE, PURPLE, SETTINGS, VERMILLION
+from chainrule.training.style import BLUE, DPI, GREEN, GREY, ORANGE, PURPLE, SETTINGS, VERMILLION
 
 LOOKS = ((BLUE, "o", "solid"), (VERMILLION, "s", "dashed"), (GREEN, "^", "dashdot"), (PURPLE, "D", "dotted"))
 

@@ -17,11 +17,11 @@ from chainrule import io
 from chainrule.errors import ArgumentError, ChainruleError, CheckpointError, FileError, explain
 from chainrule.training.events import Events
 from chainrule.training.folder import CHECKPOINT, CURVE, LOG, RESULT, RunFolder, read
+from chainrule.training.interrupt import Interrupted
 from chainrule.training.loop import Run, Task
 from chainrule.training.progress import Silence, clock, reporter
 from chainrule.training.settings import Settings, refused
 from chainrule.training.signals import Signals, Stop, listening
-from chainrule.walkthrough.interrupt import Interrupted
 
 REDRAW = 60.0  # seconds between two pictures of the curve while a run goes on
 SHARE = 20.0  # a checkpoint comes no sooner than so many times the time that the last one took

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from chainrule.walkthrough.interrupt import Interrupted, handled
+from chainrule.training.interrupt import Interrupted, handled
 
 NOTICE = "\nstopping after this step, then saving · once more: at once, without saving\n"
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from chainrule.errors import ArgumentError, MissingExtraError, explain
-from chainrule.walkthrough.interrupt import Interrupted, interruptible
+from chainrule.training.interrupt import Interrupted, interruptible
 from chainrule.walkthrough.staging import Staging
 
 DEFAULT_SEED = 1000  # away from those on which the recipe of the moons was chosen

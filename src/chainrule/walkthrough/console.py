@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from chainrule.walkthrough.interrupt import Interruption
+from chainrule.training.interrupt import Interruption
 from chainrule.walkthrough.measurement import Measurement
 
 

@@ -8,11 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
 
-from chainrule.walkthrough import tensors
-from chainrule.walkthrough.cost import Cost
-from chainrule.walkthrough.line import TOLERANCE, Fits
-from chainrule.walkthrough.spiral import Workload
-from chainrule.walkthrough.style import (
+from chainrule.training.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -25,6 +21,10 @@ from chainrule.walkthrough.style import (
     VERMILLION,
     figure,
 )  # fmt: skip
+from chainrule.walkthrough import tensors
+from chainrule.walkthrough.cost import Cost
+from chainrule.walkthrough.line import TOLERANCE, Fits
+from chainrule.walkthrough.spiral import Workload
 from chainrule.walkthrough.training import COLUMNS, REFERENCE, Moons
 
 SMALLEST = 1e-17

@@ -9,12 +9,12 @@ import numpy as np
 from matplotlib.ticker import PercentFormatter
 
 from chainrule.training import digits, spiral
+from chainrule.training.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, figure
 from chainrule.walkthrough import classifiers
 from chainrule.walkthrough.characters import Characters
 from chainrule.walkthrough.classifiers import Trained
 from chainrule.walkthrough.least_squares import Seed
 from chainrule.walkthrough.optimizers import THRESHOLD, Sweep
-from chainrule.walkthrough.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, figure
 
 LOOKS = [
     (ORANGE, "s", "solid"),

@@ -17,6 +17,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 import chainrule as cr
+from chainrule.training.interrupt import Interruption
 from chainrule.walkthrough import (
     characters,
     classifiers,
@@ -36,7 +37,6 @@ from chainrule.walkthrough import (
     verification,
 )
 from chainrule.walkthrough.console import Reporter, print_table
-from chainrule.walkthrough.interrupt import Interruption
 from chainrule.walkthrough.measurement import Measurement
 from chainrule.walkthrough.staging import LAST, Staging
 
