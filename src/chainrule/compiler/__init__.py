@@ -1,0 +1,1 @@
+"""Compiled mode: a function is traced once, and from then on runs as one program."""
