@@ -272,7 +272,8 @@ def start(module: str, index: int, workers: Workers) -> tuple[list[Turn], dict[s
 
 
 def compare(turns: Sequence[Turn], when: str, case: Case) -> None:
-    """Everyone against a peer, where there is one: ours is not its own witness."""
+    """Everyone who computed something against a peer, where there is one: ours is not its own witness."""
+    turns = [t for t in turns if getattr(t, when)]
     witness = next((t for t in turns if not t.key.startswith(OURS)), turns[0] if turns else None)
     for turn in turns:
         if witness is not None and turn is not witness:

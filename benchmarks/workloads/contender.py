@@ -22,6 +22,8 @@ COMPILE_MALLOC = "torch.compile, malloc setting"
 JAX_JIT = "JAX jit"
 JAX_MALLOC = "JAX jit, malloc setting"
 JAX_SCAN = "JAX jit, scan"
+MEMORY = "bound: memory"
+ARITHMETIC = "bound: arithmetic"
 
 
 @dataclass(frozen=True)
