@@ -20,11 +20,11 @@ class NumPyExecutable:
 
     executor = "numpy"
 
-    def __init__(self, run: Any, text: str, kernels: int, arena_bytes: int) -> None:
+    def __init__(self, run: Any, text: str, kernels: int, arena: int) -> None:
         self._run = run
         self._text = text
         self.kernels = kernels
-        self.arena_bytes = arena_bytes
+        self.arena = arena
 
     def __call__(self, values: Sequence[Any]) -> list[Any] | None:
         return self._run(values)

@@ -28,10 +28,10 @@ def assemble(
         walked = {equation.number for equation in reach_equations(flagged)}
         hidden = {e.number for e in reach_equations([e for e in trace.watched if e.number in walked])}
         watched = [k for k, e in enumerate(inputs) if e.number in hidden and e.dtype.kind == "f"]
-    return simplified(Program(tuple(inputs), tuple(outputs), tuple(targets), tuple(watched), tuple(flagged)))
+    return simplify(Program(tuple(inputs), tuple(outputs), tuple(targets), tuple(watched), tuple(flagged)))
 
 
-def simplified(program: Program) -> Program:
+def simplify(program: Program) -> Program:
     """The same program with fewer equations."""
     inputs = {equation.number for equation in program.inputs}
     known: dict[Any, Equation] = {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from chainrule import boxes
 from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import is_numpy
 from chainrule.core.calls import is_tensor
@@ -26,9 +27,8 @@ def write(target: Array, value: Array) -> Array:
     """`value` in the own memory of `target`, in its dtype."""
     value = value if value.dtype == target.dtype else views.astype(value, target.dtype)
     if isinstance(target, Abstract):
-        target.equation = value.equation
-    else:
-        target[...] = value
+        return boxes.write(target, value)
+    target[...] = value
     return target
 
 
@@ -60,11 +60,11 @@ PLAIN = Plain()
 
 
 def is_off(value: Any) -> bool:
-    """Whether a hyper-parameter is zero, which switches its term off.
+    """Whether a hyper-parameter is zero, which switches its term off; one that a trace leaves open is not.
 
     The only question about the value of one that a step asks; what it switches is read nowhere else.
     """
-    return not value
+    return not isinstance(value, Abstract) and not value
 
 
 def in_dtype(number: Any, dtype: Any) -> Any:
@@ -80,6 +80,8 @@ def number(value: Any) -> Any:
     if value is None or isinstance(value, str) or is_tensor(value):
         kind = type(value).__name__
         raise DTypeError(explain("step", f"a hyper-parameter of a group is {kind}", expected="a number"))
+    if isinstance(value, Abstract) and not value.shape:
+        return Abstract((), value.dtype, value.equation, weak=True)
     return value.item() if is_numpy(value) else value
 
 
