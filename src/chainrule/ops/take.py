@@ -172,7 +172,9 @@ def positions_beside(operation: str, indices: Any, x: Any) -> Any:
     **Raises** IndexingError for anything but integers.
     """
     array, data = raw(indices), raw(x)
-    if isinstance(array, Abstract) or (is_foreign(array) and not is_numpy(data)):
+    if isinstance(array, Abstract):
+        return array.copy() if array.weak else array  # a position does not take the dtype of what it is a position in
+    if is_foreign(array) and not is_numpy(data):
         return array
     array = np.array(array, order="C")
     if array.dtype.kind not in "iu" and array.size:
