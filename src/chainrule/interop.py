@@ -97,10 +97,6 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
     return norms.vector_norm(x, axis=axis, keepdims=keepdims, ord=2.0 if ord in (None, "fro") else ord)
 
 
-def _copyto(dst: Any, src: Any) -> None:
-    dst[...] = src
-
-
 def _cumsum(a: Any, axis: int | None = None) -> Any:
     return scans.cumulative_sum(_ravel(a) if axis is None else a, axis=axis)
 
@@ -112,7 +108,7 @@ def _cumprod(a: Any, axis: int | None = None) -> Any:
 _OWN = {
     np.copy: _copy, np.transpose: _transpose, np.ravel: _ravel, np.dot: linalg.dot, np.cumsum: _cumsum,
     np.cumprod: _cumprod,
-    np.linalg.norm: _norm, np.copyto: _copyto,
+    np.linalg.norm: _norm,
 }  # fmt: skip
 
 
@@ -225,6 +221,9 @@ def array_function(self: Any, function: Any, types: Any, args: Any, keywords: An
     """What NumPy calls when any other of its functions meets a tensor or an abstract array."""
     if function in _VALUES:
         return function(*[_values(a) for a in args], **{k: _values(v) for k, v in keywords.items()})
+    if function is np.copyto and isinstance(args[0], Abstract) and len(args) == 2 and not keywords:
+        args[0][...] = args[1]
+        return None
     ours = _table().get(function) or _creation(function)
     if ours is None:
         raise _refuse(_full_name(function))

@@ -1,18 +1,24 @@
 """A program as straight-line NumPy: one line of generated Python for each equation, run by the records' own `forward`.
 
-Always there, and the meaning that native code is held to: bit for bit what eager mode computes.  Universal functions
-write into an arena that is planned in bytes (`memory`); memory of inputs is written at the very end.
+Always there, and the meaning that native code is held to: bit for bit what eager mode computes.  The first run leaves
+memory to NumPy and notes how its results are laid out, since sums round by the order of memory.  Later runs let universal
+functions write into an arena of that layout, planned in bytes (`memory`).  Memory of inputs is written at the very end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from chainrule.backends.abstract import Equation, reach_equations
+from chainrule.compiler.memory import last_readers, owners_of, planned
 from chainrule.compiler.program import Executable, Program
+
+Strides = dict[int, tuple[int, ...]]
+"""Of the values that go into the arena, by the numbers of their equations."""
 
 
 class NumPyExecutable:
@@ -20,71 +26,115 @@ class NumPyExecutable:
 
     executor = "numpy"
 
-    def __init__(self, run: Any, text: str, kernels: int, arena: int) -> None:
-        self._run = run
-        self._text = text
-        self.kernels = kernels
-        self.arena = arena
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._first = self._writer = _Writer(program, None)
+        self._run = self._first.function()
+        self.kernels = self._writer.kernels
+        self.arena = 0
+        """Bytes."""
 
     def __call__(self, values: Sequence[Any]) -> list[Any] | None:
-        return self._run(values)
+        found = self._run(values)
+        if self._writer is self._first and found is not None:
+            found, strides = found
+            self._settle(dict(zip(self._writer.in_arena, strides, strict=True)))
+        return found
+
+    def _settle(self, strides: Strides) -> None:
+        """From now on run with an arena."""
+        writer = _Writer(self._program, strides)
+        self._run, self._writer, self.arena = writer.function(), writer, writer.arena
 
     def as_text(self) -> str:
         """The generated Python."""
-        return self._text
+        return self._writer.text
 
 
 def compile_program(program: Program) -> Executable:
     """`program`, ready to run."""
-    return _Writer(program).executable()
+    return NumPyExecutable(program)
 
 
 class _Writer:
     """Writes the text of one program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, strides: Strides | None) -> None:
         self.program = program
         self.space: dict[str, Any] = {"np": np}
+        self.bound: dict[tuple[str, int], str] = {}
         self.lines: list[str] = []
         self.names: dict[int, str] = {e.number: f"i{k}" for k, e in enumerate(program.inputs)}
-        self.owners: dict[int, Equation] = {e.number: e for e in program.inputs}
-        """Whose memory a value may look at: its own, unless it is a view."""
-        self.bound: dict[tuple[str, int], str] = {}
-        self.kernels = 0
+        inputs = set(self.names)
+        self.reached = reach_equations([*program.inputs, *program.outputs])
+        self.steps = [e for e in self.reached if e.primitive is not None and e.number not in inputs]
+        self.kernels = len(self.steps)
+        self.owners = owners_of(self.reached)
+        fresh = {e.number for e, target in zip(program.outputs, program.targets, strict=True) if target is None}
+        self.in_arena = [e.number for e in self.steps if e.number not in fresh and _writes_where_told(e)]
+        self._arena_set = set(self.in_arena)
+        self.dead = last_readers(self.reached, program.outputs)
+        self.arena = 0
+        self.buffers: dict[int, str] = {}
+        self.frame: list[tuple[Any, ...]] = []
+        if strides is not None:
+            self._plan(strides)
+        self.first = strides is None
+        self._write()
+        self.text = self._whole(self._outputs())
 
-    def executable(self) -> NumPyExecutable:
-        reached = reach_equations(list(self.program.outputs))
-        last = _last_uses(reached, self.program.outputs)
-        for equation in reached:
-            if equation.number not in self.names:
-                self._equation(equation)
-                dead = [self.names[number] for number in last.get(equation.number, ()) if number in self.names]
-                if dead:
-                    self.lines.append(f"del {', '.join(dead)}")
-        fresh = self._outputs()
-        text = self._text(fresh)
-        exec(compile(text, "<program>", "exec"), self.space)
-        return NumPyExecutable(self.space["run"], text, self.kernels, 0)
+    def function(self) -> Any:
+        exec(compile(self.text, "<program>", "exec"), self.space)
+        return self.space["run"]
 
-    def _equation(self, equation: Equation) -> None:
-        number, name = equation.number, f"v{equation.number}"
-        if equation.primitive is None:
-            self.names[number] = self._bind("c", equation.source)
-            self.owners[number] = equation
-            return
-        self.names[number] = name
-        arguments = [self.names[a.number] for a in equation.arguments]
+    def _plan(self, strides: Strides) -> None:
+        """Names for buffers in the arena; two values of one place and type have one."""
+        offsets, self.arena = planned(self.reached, set(self.in_arena), self.dead)
+        known: dict[tuple[Any, ...], str] = {}
+        for equation in self.steps:
+            if equation.number in offsets:
+                key = (equation.shape, equation.dtype, offsets[equation.number], strides[equation.number])
+                self.buffers[equation.number] = known.setdefault(key, f"b{len(known)}")
+        self.frame = list(known)
+        self.space.update(frames=list[Any](), make=self._make)
+
+    def _make(self) -> list[Any]:
+        """New buffers, for a run at the same time as others."""
+        block = np.empty(self.arena + 64, np.uint8)
+        start = -block.ctypes.data % 64
+        return [np.ndarray(shape, dtype, block.data, start + at, strides) for shape, dtype, at, strides in self.frame]
+
+    def _write(self) -> None:
+        views: dict[int, list[int]] = {}
+        for equation in self.steps:
+            views.setdefault(self.owners[equation.number].number, []).append(equation.number)
+        for equation in self.reached:
+            if equation.primitive is None:
+                if equation.number not in self.names:
+                    self.names[equation.number] = self._bind("c", equation.source)
+                continue
+            self._step(equation)
+            for owner in self.dead.get(equation.number, ()):
+                names = [self.names[number] for number in views[owner.number] if number not in self.buffers]
+                self.lines += [f"del {', '.join(names)}"] * bool(names)
+
+    def _step(self, equation: Equation) -> None:
+        number, arguments = equation.number, [self.names[a.number] for a in equation.arguments]
+        name = self.names[number] = f"v{number}"
         if equation.primitive == "pick":
             self.lines.append(f"{name} = {arguments[0]}[{equation.parameters[0]}]")
-            self.owners[number] = equation
             return
         primitive = equation.primitive
-        self.owners[number] = self.owners[equation.arguments[0].number] if primitive.is_view else equation
-        parameters = [self._literal(p) for p in equation.parameters]
         operands = [f"[{', '.join(arguments)}]"] if primitive.variadic else arguments
-        forward = self._bind(f"f_{primitive.name}_", primitive.forward)
-        self.lines.append(f"{name} = {forward}({', '.join([*operands, *parameters])})")
-        self.kernels += 1
+        operands = [*operands, *(self._literal(p) for p in equation.parameters)]
+        forward = self._bind(f"{primitive.name}_", primitive.forward)
+        if number in self.buffers:
+            name = self.names[number] = self.buffers[number]
+            self.lines.append(f"{forward}({', '.join([*operands, f'out={name}'])})")
+        else:
+            self.lines.append(f"{name} = {forward}({', '.join(operands)})")
+            if self.first and number in self._arena_set:
+                self.lines.append(f"s{number} = {name}.strides")
 
     def _bind(self, stem: str, value: Any) -> str:
         """A global name for a value."""
@@ -94,11 +144,9 @@ class _Writer:
 
     def _literal(self, parameter: Any) -> str:
         """A parameter as source text where that is safe, otherwise by a name."""
-        if parameter is None or type(parameter) in (bool, int, str) or parameter == ():
-            return repr(parameter)
-        if type(parameter) is tuple and all(type(p) in (int, bool) for p in parameter):
-            return repr(parameter)
-        return self._bind("p", parameter)
+        several = type(parameter) is tuple and all(type(p) in (int, bool) for p in parameter)  # pyright: ignore[reportUnknownVariableType]
+        plain = parameter is None or type(parameter) in (bool, int, str) or several
+        return repr(parameter) if plain else self._bind("p", parameter)
 
     def _outputs(self) -> list[str]:
         """The fresh outputs; inputs are written at the end, when nothing reads them any more."""
@@ -120,16 +168,20 @@ class _Writer:
         self.lines += commits
         return fresh
 
-    def _text(self, fresh: list[str]) -> str:
-        inputs = "".join(f"i{k}, " for k in range(len(self.program.inputs)))
-        lines = [f"{inputs}= values"] if inputs else []
+    def _whole(self, fresh: list[str]) -> str:
         flags = 'all="ignore", invalid="raise"' if self.program.flagged else 'all="ignore"'
-        body = [*lines, *self._watched(), f"with np.errstate({flags}):", *(f"    {line}" for line in self.lines or ["pass"])]
-        result = f"return [{', '.join(fresh)}]"
-        if not self.program.flagged:
-            return "\n    ".join(["def run(values):", *body, result])
-        guarded = ["try:", *(f"    {line}" for line in body), "except FloatingPointError:", "    return None", result]
-        return "\n    ".join(["def run(values):", *guarded])
+        body = [f"with np.errstate({flags}):", *_indented(self.lines or ["pass"])]
+        if self.program.flagged:
+            body = ["try:", *_indented(body), "except FloatingPointError:", "    return None"]
+        if self.frame:
+            unpacked = "".join(f"b{k}, " for k in range(len(self.frame)))
+            body = ["frame = frames.pop() if frames else make()", f"{unpacked}= frame", "try:", *_indented(body)]
+            body += ["finally:", "    frames.append(frame)"]
+        inputs = "".join(f"i{k}, " for k in range(len(self.program.inputs)))
+        body = [*([f"{inputs}= values"] if inputs else []), *self._watched(), *body]
+        strides = "".join(f"s{number}, " for number in self.in_arena)
+        result = f"return [{', '.join(fresh)}]" + (f", ({strides})" if self.first else "")
+        return "\n".join(["def run(values):", *_indented([*body, result])])
 
     def _watched(self) -> list[str]:
         """Where a NaN among the inputs means what an invalid operation means."""
@@ -137,16 +189,11 @@ class _Writer:
         return [f"if i{k}.size and np.isnan(np.minimum.reduce(i{k}, None)): return None" for k in floats]
 
 
-def _last_uses(reached: list[Equation], outputs: Sequence[Equation]) -> dict[int, list[int]]:
-    """For each equation the numbers of those that nobody needs after it; not inputs and constants, which stay."""
-    last: dict[int, int] = {}
-    for equation in reached:
-        for argument in equation.arguments:
-            if argument.primitive is not None:
-                last[argument.number] = equation.number
-    kept = {equation.number for equation in outputs}
-    found: dict[int, list[int]] = {}
-    for number, at in last.items():
-        if number not in kept:
-            found.setdefault(at, []).append(number)
-    return found
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _writes_where_told(equation: Equation) -> bool:
+    """Whether NumPy runs this by a universal function, and the result is an array worth a place."""
+    forward = getattr(equation.primitive, "forward", None)
+    return isinstance(forward, np.ufunc) and forward.nout == 1 and equation.shape != () and prod(equation.shape) > 0
