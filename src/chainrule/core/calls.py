@@ -157,7 +157,7 @@ def general(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...]
     if not tensors:
         if isinstance(out, Abstract):
             out.weak = not strong and primitive.name in _ARITHMETIC and all(map(is_weak, operands))
-            if primitive.is_view and isinstance(datas[0], Abstract) and not datas[0].fixed:
+            if primitive.is_view and isinstance(datas[0], Abstract) and not (datas[0].fixed or out.fixed):
                 out.look_at(datas[0], primitive, parameters)
         return out
     parents = tuple(operand.node if is_tensor(operand) else None for operand in operands)
