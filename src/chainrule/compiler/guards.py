@@ -51,8 +51,6 @@ class Guards:
         self.names = self._entered_names()
         self.lines: list[str] = []
         self.tests: list[str] = []
-        self.values: list[tuple[Place, Any]] = []
-        """Guarded values, to say afterwards which of them was another."""
         self.met: set[int] = set()
         self.loaded: dict[int, str] = {}
         """By the number of an input that is an array, whether it came with the arguments."""
@@ -210,16 +208,18 @@ class Guards:
         if found is not None:
             self._number(found, text, value)
             return None
+        fixed = thing.kind is TUPLE and not thing.given  # known by its identity, so is what stands in it
         if isinstance(value, ATOMS):
-            self.values.append((Place(thing, key), value))
-            self._value(text, value)
+            if not fixed:
+                self._value(text, value)
             return None
         target = self.walk.thing(value)
         if target is None:  # a module
             self._test(f"{text} is {self.code.constant(value)}") if thing.kind is not SPACE else None
             return None
         if target.number in self.met:
-            self._test(f"{text} is {name_of(target)}")
+            if not fixed:
+                self._test(f"{text} is {name_of(target)}")
             return None
         if target.given and not thing.given:  # it came with the arguments by a way that nobody takes
             return None
@@ -229,7 +229,8 @@ class Guards:
             self._given(target)
         else:
             self._constant(target)
-            self._test(f"{text} is {name_of(target)}")
+            if not fixed:
+                self._test(f"{text} is {name_of(target)}")
             self._known(target)
         return target
 

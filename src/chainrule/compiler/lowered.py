@@ -76,10 +76,25 @@ def _frozen(value: Any) -> Any:
         return (type(value).__name__, *(_frozen(v) for v in value))  # pyright: ignore[reportUnknownVariableType]
     if hasattr(value, "tobytes"):
         return value.tobytes(), value.shape, str(value.dtype)
+    if isinstance(value, slice):
+        return "slice", _frozen(value.start), _frozen(value.stop), _frozen(value.step)
     if isinstance(value, float):
         return repr(value)
     try:
         hash(value)
     except TypeError:
-        return id(value)
-    return value
+        return _Same(value)
+    return type(value), value
+
+
+class _Same:
+    """An object that is equal to itself alone."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)

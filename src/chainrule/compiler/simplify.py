@@ -26,7 +26,7 @@ def assemble(
         flagged = list({e.number: e for e in trace.flagged if e.number in needed}.values())
     if flagged:
         walked = {equation.number for equation in reach_equations(flagged)}
-        hidden = {e.number for e in reach_equations([e for e in trace.watched if e.number in walked])}
+        hidden = walked & {equation.number for equation in reach_equations(trace.watched)}
         watched = [k for k, e in enumerate(inputs) if e.number in hidden and e.dtype.kind == "f"]
     return simplify(Program(tuple(inputs), tuple(outputs), tuple(targets), tuple(watched), tuple(flagged)))
 
