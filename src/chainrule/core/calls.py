@@ -106,7 +106,8 @@ def is_weak(value: Any) -> bool:
 
 def is_mask(array: Any) -> bool:
     """Whether an array of any library holds truth values."""
-    return dtype_name(array.dtype) == "bool"
+    kind = getattr(array.dtype, "kind", None)  # NumPy's dtypes say it at once
+    return kind == "b" if kind else dtype_name(array.dtype) == "bool"
 
 
 def lift(value: Any, beside: Any, copy: bool) -> Any:
