@@ -16,7 +16,7 @@ from tests.laws.examples import Example, examples, generator, is_elementwise, is
 RECORDS = records()
 # their rules take a shorter way on NumPy's arrays than on those of a trace, where a kernel makes one loop of them all
 REASSOCIATED = {
-    "attention_weights", "batch_normal", "gelu", "layer_norm", "log_softmax", "softmax", "surprisal",
+    "attention_weights", "batch_normal", "gelu", "layer_norm", "log_softmax", "softmax",
 }  # fmt: skip
 WHOLE = [np.int64, np.int8, np.uint16, np.bool_]
 FLOATS = [np.float64, np.float32, np.float16]

@@ -14,7 +14,7 @@ from typing import Any
 from chainrule import boxes
 from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import is_numpy
-from chainrule.core.calls import is_tensor
+from chainrule.core.calls import is_tensor, is_weak
 from chainrule.errors import DTypeError, explain
 from chainrule.ops import elementwise, views
 from chainrule.types import Array
@@ -69,7 +69,7 @@ def is_off(value: Any) -> bool:
 
 def in_dtype(number: Any, dtype: Any) -> Any:
     """A factor of a formula: a Python number as it is, since it takes the dtype of its partner; an array cast."""
-    return number if number is None or isinstance(number, (int, float)) else views.astype(number, dtype)
+    return number if number is None or is_weak(number) else views.astype(number, dtype)
 
 
 def number(value: Any) -> Any:
