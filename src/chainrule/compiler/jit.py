@@ -20,10 +20,12 @@ import numpy as np
 
 from chainrule import modes
 from chainrule.compiler.effects import users_line
+from chainrule.compiler.differentiable import Differentiable
 from chainrule.compiler.executors import compiler, name_of_executor
 from chainrule.compiler.guards import Miss
 from chainrule.compiler.lowered import Lowered, signature
-from chainrule.compiler.places import register_bound
+from chainrule.compiler.places import Place, Walk, register_bound
+from chainrule.compiler.program import Program
 from chainrule.compiler.specialisation import Specialisation, program_of
 from chainrule.compiler.strict import compared
 from chainrule.compiler.trace import AgainError, Choices, EagerError, Run, Traced
@@ -53,19 +55,18 @@ class Jit:
         self._choices = Choices()
         self._programs: dict[Any, Any] = {}
         self._changed: dict[str, int] = {}
-        self._stats: dict[str, Any] = {"calls": 0, "compilations": 0, "traces": 0, "eager": 0, "careful": 0, "reasons": [], "seconds": 0.0}  # fmt: skip
+        self._stats: dict[str, Any] = {"compilations": 0, "traces": 0, "eager": 0, "careful": 0, "reasons": [], "seconds": 0.0}  # fmt: skip
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         if modes.unusual and (modes.is_tracing() or modes.is_debug()):
             return self.function(*arguments, **keywords)
         with self._lock:
-            for made in self._made:
-                result = made.run(arguments, keywords)
+            if self._made:
+                result = self._made[0].run(arguments, keywords)
                 if result.__class__ is not Miss:
                     return result
                 if result.eager:
                     return self._as_it_is(result.eager, arguments, keywords)
-                break
             return self._slowly(arguments, keywords)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -103,7 +104,7 @@ class Jit:
         return self.function(*arguments, **keywords)
 
     def _specialise(
-        self, arguments: Sequence[Any], keywords: dict[str, Any], careful: bool, drawn: Any = None
+        self, arguments: Sequence[Any], keywords: dict[str, Any], careful: bool
     ) -> Specialisation:
         began = perf_counter()
         traced = self._traced(arguments, keywords, careful)
@@ -113,30 +114,30 @@ class Jit:
         return made
 
     def _assembled(self, traced: Traced) -> Specialisation:
-        program, inputs = program_of(traced)
-        key = signature(program)
-        execute = self._programs.get(key)
-        if execute is None:
-            executable = compiler(name_of_executor(self._executor))(program)
-            execute = self._programs[key] = executable
-            self._stats["compilations"] += 1
-        run = getattr(execute, "entry", execute) if getattr(execute, "guards", False) else execute
-        return Specialisation(traced, program, inputs, execute if run is execute else _Entry(execute, run), self._rescue)
+        derivatives = Differentiable(traced, self._compiled) if traced.live else None
+        program, inputs = program_of(traced, derivatives.outputs() if derivatives else ())
+        return Specialisation(traced, program, inputs, self._compiled(program), self._rescue, derivatives)
 
-    def _rescue(self, arguments: tuple[Any, ...], keywords: dict[str, Any], drawn: Any) -> Any:
+    def _compiled(self, program: Program) -> Any:
+        key = signature(program)
+        found = self._programs.get(key)
+        if found is None:
+            found = self._programs[key] = compiler(name_of_executor(self._executor))(program)
+            self._stats["compilations"] += 1
+        return found
+
+    def _rescue(self, made: Specialisation, arguments: tuple[Any, ...], keywords: dict[str, Any], drawn: Any) -> Any:
         """The careful program, where an operation of a walk was invalid.  Nothing was written yet."""
         self._stats["careful"] += 1
-        broken = self._made[0]
-        careful = getattr(broken, "careful", None)
-        if careful is not None:
-            result = careful.run(arguments, keywords, drawn)
+        if made.careful is not None:
+            result = made.careful.run(arguments, keywords, drawn)
             if result.__class__ is not Miss:
                 return result
         try:
-            made = broken.careful = self._specialise(arguments, keywords, careful=True)
+            made.careful = self._specialise(arguments, keywords, careful=True)
         except EagerError as error:
             return Miss(str(error))
-        return made.run(arguments, keywords, drawn)
+        return made.careful.run(arguments, keywords, drawn)
 
     # --------------------------------------------------------------------------------------------------- tracing
     def _traced(self, arguments: Sequence[Any], keywords: dict[str, Any], careful: bool) -> Traced:
@@ -176,16 +177,12 @@ class Jit:
         """Make floats inputs that are not what they were when the function was last traced; count what changes."""
         if not self._made:
             return
-        from chainrule.compiler.places import Walk
-
         facts = self._made[0].facts
         choices = self._choices
         walk = Walk(self.function, list(arguments), dict(keywords), choices.names, list(choices.spaces.values()))
         for thing in walk:
             for key, value in thing.before.items():
                 if type(value) is float:
-                    from chainrule.compiler.places import Place
-
                     path = Place(thing, key).path
                     _, before = facts.get(path, ("", None))
                     if type(before) is float and before != value and path not in choices.guarded:
@@ -237,16 +234,6 @@ class Jit:
                 return Lowered(self._assembled(self._traced(arguments, keywords, careful=False)))
             except EagerError as error:
                 raise TraceError(explain("jit.lower", str(error))) from None
-
-
-class _Entry:
-    """The entry of an executable, with what is known of it."""
-
-    __slots__ = ("arena", "entry", "executable", "guards", "kernels", "numbers")
-
-    def __init__(self, executable: Any, entry: Any) -> None:
-        self.executable = executable
-        self.entry = entry
 
 
 def _shown(value: Any) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import copysign
 from typing import Any
 
 import numpy as np
 
 from chainrule import modes
+from chainrule.compiler.differentiable import Differentiable
 from chainrule.compiler.guards import MISS, Guards, Miss, used_inputs
 from chainrule.compiler.places import CELL, CLASS, OBJECT, TENSOR, Place, kind_of
 from chainrule.compiler.program import Program
@@ -19,6 +21,7 @@ from chainrule.compiler.trace import Effect, Input, Traced, outputs_of
 from chainrule.core.graph import next_number, own_copy
 
 Path = tuple[Any, ...]
+_ARRAYS = (np.ndarray, np.generic, int, float)
 _FAULTS = (AttributeError, LookupError, TypeError, ValueError, NameError)
 """What a check raises where something is missing or is no number: then the specialisation does not hold."""
 
@@ -26,14 +29,18 @@ _FAULTS = (AttributeError, LookupError, TypeError, ValueError, NameError)
 class Specialisation:
     """What the compiled function runs for arguments and a state of one kind."""
 
-    def __init__(self, traced: Traced, program: Program, inputs: list[Input], execute: Any, rescue: Any) -> None:
-        """`rescue`: called with the arguments and the draws where the careful program must run."""
+    def __init__(
+        self, traced: Traced, program: Program, inputs: list[Input], execute: Any, rescue: Any,
+        derivatives: Differentiable | None,
+    ) -> None:  # fmt: skip
+        """`rescue`: called with this, the arguments and the draws where the careful program must run."""
         self.program = program
         self.execute = execute
+        self.derivatives = derivatives
+        self.careful: Specialisation | None = None
         self.text = ""
-        self.floats: dict[Path, float] = {}
         self.facts: dict[Path, tuple[str, Any]] = _facts(traced)
-        self.run = _written(self, traced, inputs, rescue)
+        self.run = _written(self, traced, inputs, partial(rescue, self))
 
 
 def program_of(traced: Traced, more: Sequence[Any] = ()) -> tuple[Program, list[Input]]:
@@ -74,17 +81,20 @@ def _written(made: Specialisation, traced: Traced, inputs: list[Input], rescue: 
     space = code.space
     space.update(
         MISS=MISS, FAULTS=_FAULTS, ndarray=np.ndarray, asarray=np.asarray, copysign=copysign, modes=modes,
-        next_number=next_number, move=_move, release=_release, rescue=rescue, OrderedDict=OrderedDict,
-        execute=made.execute, write=OBJECT.write, delete=OBJECT.delete,
+        next_number=next_number, move=_move, release=_release, rescue=rescue, Miss=Miss, OrderedDict=OrderedDict,
+        execute=getattr(made.execute, "entry", made.execute), write=OBJECT.write, delete=OBJECT.delete, failed=_failed,
     )  # fmt: skip
+    derivatives = made.derivatives
+    kept, nodes = derivatives.lines(traced, len(traced.results.outputs)) if derivatives else ([], [])
     body = [
         *_modes(traced),
         "try:",
         *("    " + line for line in [*guards.lines, *_distinct(traced)]),
         "except FAULTS: return MISS",
         *_array_checks(code, traced, inputs, guards, made.execute),
-        *_running(traced, inputs, guards, code),
+        *_running(traced, inputs, guards, made.execute, kept),
         *_marks(traced, code),
+        *nodes,
         *code.lines,
         *_effects(traced.effects, code),
         f"return {traced.answer}",
@@ -205,9 +215,15 @@ def _share(a: Any, b: Any) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------------------- running
-def _running(traced: Traced, inputs: list[Input], guards: Guards, code: Code) -> list[str]:
+def _failed(error: Exception) -> Miss:
+    """An error of the program, such as an index out of range: eager mode meets it too, and words it."""
+    return Miss(f"{type(error).__name__}: {error}")
+
+
+def _running(traced: Traced, inputs: list[Input], guards: Guards, execute: Any, kept: list[str]) -> list[str]:
     lines: list[str] = []
-    direct = getattr(guards.code.space["execute"], "numbers", False)
+    code = traced.code
+    direct = getattr(execute, "numbers", False)
     values: list[str] = []
     for found in inputs:
         name = f"x{found.number}"
@@ -225,13 +241,48 @@ def _running(traced: Traced, inputs: list[Input], guards: Guards, code: Code) ->
         lines.append(f"if drawn is None: drawn = [{calls}]")
         values.append("*drawn")
     lines += [f"if {leaf}.aliases: release({leaf})" for leaf in _leaves(traced, code)]
-    lines.append(f"v = execute(({''.join(value + ', ' for value in values)}))")
-    if traced.run.trace.careful:
-        return lines
-    lines.append("if v is None: return rescue(arguments, keywords, drawn)")
-    if getattr(guards.code.space["execute"], "guards", False):
-        lines.append("if v.__class__ is int: return MISS")
+    lines += kept
+    lines.append(f"try: v = execute(({''.join(value + ', ' for value in values)}))")
+    lines.append("except Exception as error: return failed(error)")
+    if not traced.run.trace.careful:
+        lines.append("if v is None: return rescue(arguments, keywords, drawn)")
+    if getattr(execute, "guards", False):
+        written = [k for k, i in enumerate(inputs) if i in traced.written]
+        code.space["adapt"] = Adapted(guards.code.space["execute"], [i.equation for i in inputs], written)
+        text = "".join(value + ", " for value in values)
+        lines.append(f"if v.__class__ is int: v = adapt(({text}))")
+        lines.append("if v.__class__ is Miss: return v")
     return lines
+
+
+class Adapted:
+    """Arrays of the right type that native code cannot take as they lie in memory: copied, and written back."""
+
+    def __init__(self, execute: Any, types: list[Any], written: list[int]) -> None:
+        self.execute = execute
+        self.types = types
+        self.written = written
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        arrays = [np.asarray(value) for value in values]
+        for array, value, like in zip(arrays, values, self.types, strict=False):
+            if array.shape != like.shape or array.dtype != like.dtype or not isinstance(value, _ARRAYS):
+                return MISS
+        targets = [arrays[k] for k in self.written]
+        if not all(t.flags.writeable for t in targets):
+            return Miss("an array that would be written is read-only")
+        others = [a for k, a in enumerate(arrays) if k not in self.written]
+        if targets and _overlap(targets, others):
+            return Miss("an array that is written shares memory with another")
+        whole = [np.require(np.ascontiguousarray(a).reshape(a.shape), None, "CA") for a in arrays]
+        found = self.execute(tuple(whole))
+        if found.__class__ is int:
+            return Miss("an array does not lie in memory as native code needs it")
+        if found is not None:
+            for k in self.written:
+                if whole[k] is not arrays[k]:
+                    arrays[k][...] = whole[k]
+        return found
 
 
 def _leaves(traced: Traced, code: Code) -> list[str]:
