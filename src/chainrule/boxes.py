@@ -30,15 +30,22 @@ def boxed(array: Array) -> Any:
 
 def write(box: Abstract, value: Array) -> Abstract:
     """`value`, of the shape and dtype of the box, in the memory of the box, where all its views look too."""
-    box.equation = boxed(value).equation
+    _put(box, boxed(value))
     _show(box, None)
     seen = box
     while seen.source is not None:
         source, primitive, parameters = seen.source
-        source.equation = _written_back(source, seen, primitive.name, parameters).equation
+        _put(source, _written_back(source, seen, primitive.name, parameters))
         _show(source, seen)
         seen = source
     return box
+
+
+def _put(box: Abstract, value: Abstract) -> None:
+    trace = modes.tracing.get()
+    if trace is not None:
+        trace.writes(box)
+    box.equation = value.equation
 
 
 def _written_back(source: Abstract, view: Abstract, name: str, parameters: tuple[Any, ...]) -> Any:
@@ -61,7 +68,7 @@ def _show(source: Abstract, but: Abstract | None) -> None:
         if view is not None and view is not but and view.source is not None:
             _, primitive, parameters = view.source
             _look_alike(source, view, primitive.name)
-            view.equation = primitive.call(source, *parameters).equation
+            _put(view, primitive.call(source, *parameters))
             _show(view, None)
 
 

@@ -289,7 +289,15 @@ def _signature(ours: Any) -> inspect.Signature:
 def equip_abstract_arrays() -> None:
     """Give abstract arrays the operators that rules are written with."""
     for name, value in vars(Operators).items():
-        if name not in ("__slots__", "__module__", "__doc__", "__dict__", "__weakref__", "__qualname__", *vars(Abstract)):
+        if name not in (
+            "__slots__",
+            "__module__",
+            "__doc__",
+            "__dict__",
+            "__weakref__",
+            "__qualname__",
+            *vars(Abstract),
+        ):
             setattr(Abstract, name, value)
     Abstract.__array_ufunc__ = array_ufunc  # pyright: ignore[reportAttributeAccessIssue]
     Abstract.__array_function__ = array_function  # pyright: ignore[reportAttributeAccessIssue]

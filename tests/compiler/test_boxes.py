@@ -66,7 +66,7 @@ def row_views(a, b):
 
 def rows(a, b):
     for row in a:
-        row -= row.sum()
+        row -= row.sum()  # noqa: PLW2901 - in place
     return [a]
 
 

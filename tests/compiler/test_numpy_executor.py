@@ -134,7 +134,7 @@ def test_tangents(name: str) -> None:
         wanted = differentiable(record, example)
         if not wanted:
             continue
-        ts = [ct for ct in cotangents(generator(record, "tangents"), [example.arrays[k] for k in wanted])]
+        ts = cotangents(generator(record, "tangents"), [example.arrays[k] for k in wanted])
 
         def tangents(*given: Any, example: Example = example, wanted: Any = wanted) -> list[Any]:
             arrays = given[: len(example.arrays)]

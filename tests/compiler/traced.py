@@ -41,7 +41,7 @@ def box_of(value: Any) -> Abstract:
 def run(
     f: Callable[..., Any],
     *arrays: Any,
-    compile: Callable[[Program], Executable] = compile_program,  # noqa: A002 - what it is
+    compile: Callable[[Program], Executable] = compile_program,
     careful: bool | None = None,
     twice: bool = True,
 ) -> list[Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.errors import SideEffectError, StaleGraphError
+from chainrule.errors import StaleGraphError
 
 random = cr.random
 X, V = np.random.default_rng(1).normal(size=(2, 4, 5))
@@ -257,7 +257,9 @@ def test_within_a_trace_both_runs_draw_the_same(given):
     def step(x, g):
         x = cr.Tensor(x, requires_grad=True)
         inner = cr.checkpoint(lambda x: x * random.draw.normal((3,), generator=g))
-        y = cr.checkpoint(lambda x: inner(x * random.draw.uniform((3,), 1.0, 2.0, generator=g)) + random.draw.normal((3,)))(x)
+        y = cr.checkpoint(
+            lambda x: inner(x * random.draw.uniform((3,), 1.0, 2.0, generator=g)) + random.draw.normal((3,))
+        )(x)
         y.sum().backward()
         return [y, x.grad]
 

@@ -144,9 +144,7 @@ class _Writer:
 
     def _literal(self, parameter: Any) -> str:
         """A parameter as source text where that is safe, otherwise by a name."""
-        several = type(parameter) is tuple and all(type(p) in (int, bool) for p in parameter)  # pyright: ignore[reportUnknownVariableType]
-        plain = parameter is None or type(parameter) in (bool, int, str) or several
-        return repr(parameter) if plain else self._bind("p", parameter)
+        return repr(parameter) if _reads_back(parameter) else self._bind("p", parameter)
 
     def _outputs(self) -> list[str]:
         """The fresh outputs; inputs are written at the end, when nothing reads them any more."""
@@ -187,6 +185,13 @@ class _Writer:
         """Where a NaN among the inputs means what an invalid operation means."""
         floats = [k for k in self.program.watched if self.program.inputs[k].dtype.kind == "f"]
         return [f"if i{k}.size and np.isnan(np.minimum.reduce(i{k}, None)): return None" for k in floats]
+
+
+def _reads_back(parameter: Any) -> bool:
+    """Whether Python makes the same value of a parameter's text."""
+    if type(parameter) is tuple:
+        return all(map(_reads_back, parameter))  # pyright: ignore[reportUnknownArgumentType]
+    return parameter is None or type(parameter) in (bool, int, str)
 
 
 def _indented(lines: list[str]) -> list[str]:

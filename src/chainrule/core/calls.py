@@ -96,7 +96,9 @@ _ARITHMETIC = {
 def beside_strong(number: Abstract, beside: Any) -> Any:
     """A number of a trace in the dtype that it takes beside the array `beside`."""
     dtype: Any = number.dtype if beside is None else np.result_type(beside.dtype, _OF_KIND[number.dtype.kind])
-    return number if dtype == number.dtype else late("cast")(Abstract(number.shape, number.dtype, number.equation), dtype)
+    return (
+        number if dtype == number.dtype else late("cast")(Abstract(number.shape, number.dtype, number.equation), dtype)
+    )
 
 
 def is_weak(value: Any) -> bool:

@@ -6,6 +6,7 @@ program needs to know besides its equations is noted in the open `Trace`: draws,
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from functools import cache
@@ -33,6 +34,8 @@ class Trace:
         self.generator = around()
         self.flagged: list[Equation] = []
         self.watched: list[Equation] = []
+        self.written: dict[int, tuple[weakref.ref[Abstract], Equation]] | None = None
+        """While a branch runs, the boxes that it wrote to, with their equations of before."""
         self._constants: dict[int, tuple[Any, Equation]] = {}
 
     def constant(self, data: Any) -> Equation:
@@ -47,6 +50,15 @@ class Trace:
 
     def asked(self, box: Abstract) -> None:
         """The value of a box is asked for; where this does not raise, BranchError is raised."""
+
+    def places(self) -> Iterable[Any]:
+        """What stands in each place that may hold traced values, in a fixed order; whoever knows the places says so."""
+        return ()
+
+    def writes(self, box: Abstract) -> None:
+        """A box is about to get another equation."""
+        if self.written is not None:
+            self.written.setdefault(id(box), (weakref.ref(box), box.equation))
 
     def walked(self, results: Iterable[Any]) -> None:
         """A walk arrived at these cotangents or tangents."""

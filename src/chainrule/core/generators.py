@@ -140,7 +140,7 @@ def drawn(generator: np.random.Generator | None, method: str, *arguments: Any, *
     if trace is None:
         return np.asarray(getattr(current(generator), method)(*arguments, **keywords))
     first_runs: list[Draws] = []
-    equation: Equation | None = None
+    equation: Any = None
     for draws in _outwards():
         if draws.replays:
             equation = draws.traced.pop()

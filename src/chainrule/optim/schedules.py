@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.backends.registry import is_numpy
 from chainrule.errors import ArgumentError, DTypeError, explain
 from chainrule.ops import elementwise
 from chainrule.optim.arithmetic import number, write
