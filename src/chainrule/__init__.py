@@ -172,6 +172,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The modules that are read when they are first asked for: a plain `import chainrule` stays within its 30 ms."""
+    if name == "jit":
+        return import_module("chainrule.compiler.jit").jit
+    if name in ("cond", "fori_loop", "scan"):
+        return getattr(import_module("chainrule.control"), name)
     if name in ("data", "draw", "io", "nn", "optim", "random", "scalar", "verify"):
         return import_module(f"chainrule.{name}")
     raise AttributeError(f"module 'chainrule' has no attribute {name!r}")

@@ -78,6 +78,8 @@ def asarray(data: Any, dtype: Any = None) -> Tensor:
     """
     if is_tensor(data):
         return data if dtype is None else views.astype(data, dtype, copy=False)
+    if isinstance(data, Abstract) and data.fixed:
+        return tensor(data, dtype)
     if is_foreign(data) or isinstance(data, Abstract):
         return wrap(data, None) if dtype is None else views.astype(wrap(data, None), dtype, copy=False)
     if isinstance(data, np.ndarray) and data.dtype.kind in "biufc" and dtype in (None, data.dtype):  # pyright: ignore[reportUnknownMemberType]

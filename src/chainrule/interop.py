@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from chainrule import boxes, modes
 from chainrule import linalg as public_linalg
-from chainrule import modes
 from chainrule.backends.abstract import Abstract
 from chainrule.core.calls import is_tensor, raw
 from chainrule.core.primitive import PRIMITIVES
@@ -183,6 +183,8 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **keywords: An
         fault = "an abstract array is left over from a trace that is closed"
         raise TraceError(explain(_ufunc_name(ufunc), fault, x=self, remedy="what the traced function returns"))
     outs = keywords.pop("out", None)
+    if isinstance(self, Abstract) and outs is not None:
+        return _written(self, ufunc, method, inputs, keywords, outs)
     if outs is not None and any(out is not None for out in outs):
         fault = "a plain array cannot take the value of a tensor and keep its graph"
         raise DTypeError(explain(_ufunc_name(ufunc), fault, out=outs[0], remedy="a tensor on the left: cr.asarray(a)"))
@@ -205,15 +207,30 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **keywords: An
     raise _refuse(_ufunc_name(ufunc) if method == "__call__" else f"{_ufunc_name(ufunc)}.{method}")
 
 
+def _written(self: Any, ufunc: np.ufunc, method: str, inputs: Any, keywords: Any, outs: Any) -> Any:
+    """The result of a ufunc in the array that `out=` names."""
+    (out,) = outs if len(outs) == 1 else (None,)
+    if not isinstance(out, Abstract):
+        fault = "an array that is made inside a traced function cannot take a traced value"
+        remedy = "np.zeros_like(x) for np.zeros(...), or a = a + x for a += x"
+        raise TraceError(explain(_ufunc_name(ufunc), fault, out=outs[0], remedy=remedy))
+    return boxes.into(_ufunc_name(ufunc), out, array_ufunc(self, ufunc, method, *inputs, **keywords))
+
+
 def array_function(self: Any, function: Any, types: Any, args: Any, keywords: Any) -> Any:
     """What NumPy calls when any other of its functions meets a tensor or an abstract array."""
     if function in _VALUES:
         return function(*[_values(a) for a in args], **{k: _values(v) for k, v in keywords.items()})
+    if function is np.copyto and isinstance(args[0], Abstract) and len(args) == 2 and not keywords:
+        args[0][...] = args[1]
+        return None
     ours = _table().get(function) or _creation(function)
     if ours is None:
         raise _refuse(_full_name(function))
     positional, named = _matched(function, ours, args, keywords)
-    return ours(*positional, **named)
+    result = ours(*positional, **named)
+    made = isinstance(self, Abstract) and is_tensor(result) and not any(map(is_tensor, positional))
+    return boxes.boxed(result.data) if made else result  # np.zeros_like(array) is an array
 
 
 def _values(value: Any) -> Any:
@@ -272,7 +289,15 @@ def _signature(ours: Any) -> inspect.Signature:
 def equip_abstract_arrays() -> None:
     """Give abstract arrays the operators that rules are written with."""
     for name, value in vars(Operators).items():
-        if name not in ("__slots__", "__module__", "__doc__", "__dict__", "__weakref__", "__qualname__"):
+        if name not in (
+            "__slots__",
+            "__module__",
+            "__doc__",
+            "__dict__",
+            "__weakref__",
+            "__qualname__",
+            *vars(Abstract),
+        ):
             setattr(Abstract, name, value)
     Abstract.__array_ufunc__ = array_ufunc  # pyright: ignore[reportAttributeAccessIssue]
     Abstract.__array_function__ = array_function  # pyright: ignore[reportAttributeAccessIssue]

@@ -24,7 +24,8 @@ last_write: int = 0
 lock = threading.Lock()
 _paused: ContextVar[bool] = ContextVar("paused", default=False)
 _debug: ContextVar[bool] = ContextVar("debug", default=False)
-tracing: ContextVar[bool] = ContextVar("tracing", default=False)
+tracing: ContextVar[Any] = ContextVar("tracing", default=None)
+"""What `core.equations.tracing` opened in this context, a `Trace`."""
 
 
 def is_paused() -> bool:
@@ -39,7 +40,7 @@ def is_debug() -> bool:
 
 def is_tracing() -> bool:
     """Whether this context is tracing a program.  Ask only while `unusual` is not zero."""
-    return tracing.get()
+    return tracing.get() is not None
 
 
 def add_unusual(change: int) -> None:

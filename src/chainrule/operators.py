@@ -258,8 +258,8 @@ class Operators:
     def expand_dims(self, axis: Any) -> Self:
         return views.expand_dims(self, axis)
 
-    def astype(self, dtype: Any) -> Self:
-        return views.astype(self, dtype)
+    def astype(self, dtype: Any, copy: bool = True) -> Self:
+        return views.astype(self, dtype, copy)
 
     def take(self, indices: Any, axis: int | None = None) -> Self:
         return take.take(self, indices, axis=axis)

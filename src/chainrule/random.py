@@ -1,7 +1,7 @@
 """Random numbers, bit for bit reproducible: one generator for the process, one for a block, or explicit ones.
 
 `draw` makes arrays; the functions of the same names make tensors of them.  Whatever the library draws, it draws here,
-through `_drawn`.  Parameters are numbers; float32 is drawn as float32, not drawn in float64 and rounded.
+through `drawn`.  Parameters are numbers; float32 is drawn as float32, not drawn in float64 and rounded.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from chainrule import modes
+from chainrule.backends.abstract import Abstract
 from chainrule.core.calls import wrap
-from chainrule.core.generators import copied, current, generator, seed, use
+from chainrule.core.generators import copied, current, drawn, generator, seed, use
 from chainrule.errors import ArgumentError, DTypeError, explain
 from chainrule.ops.arguments import as_shape, real_dtype
 from chainrule.types import Array
@@ -23,11 +24,6 @@ __all__ = [
     "bernoulli", "current", "draw", "generator", "integers", "normal", "permutation", "seed", "set_state", "state",
     "uniform", "use",
 ]  # fmt: skip
-
-
-def _drawn(generator: np.random.Generator | None, method: str, *arguments: Any, **keywords: Any) -> Array:
-    """What a method of the current generator gives: the one place that draws."""
-    return np.asarray(getattr(current(generator), method)(*arguments, **keywords))
 
 
 def _floating(operation: str, dtype: Any) -> Any:
@@ -40,7 +36,7 @@ def _floating(operation: str, dtype: Any) -> Any:
 def _floats(operation: str, method: str, shape: Any, wanted: Any, generator: np.random.Generator | None) -> Array:
     """Standard floats: NumPy draws float32 and float64, and others are cast from these, once they are scaled."""
     dtype = np.float32 if wanted.itemsize <= 4 else np.float64
-    return _drawn(generator, method, as_shape(operation, shape), dtype=dtype)
+    return drawn(generator, method, as_shape(operation, shape), dtype=dtype)
 
 
 def _number(operation: str, name: str, value: Any, dtype: Any = np.float64) -> float:
@@ -77,12 +73,12 @@ class draw:  # noqa: N801 - a small namespace, read as `random.draw.normal`
         mean, std = _number("normal", "mean", mean, wanted), _number("normal", "std", std, wanted)
         if std < 0:
             raise ArgumentError(explain("normal", "a negative standard deviation", std=std))
-        drawn = _floats("normal", "standard_normal", shape, wanted, generator)
+        values = _floats("normal", "standard_normal", shape, wanted, generator)
         if std != 1.0:
-            drawn *= std
+            values *= std
         if mean != 0.0:
-            drawn += mean
-        return drawn.astype(wanted, copy=False)
+            values += mean
+        return values.astype(wanted, copy=False)
 
     @staticmethod
     def uniform(
@@ -99,14 +95,14 @@ class draw:  # noqa: N801 - a small namespace, read as `random.draw.normal`
         if low > high:
             raise ArgumentError(explain("uniform", "low is above high", low=low, high=high))
         width = _number("uniform", "high - low", high - low, wanted)
-        drawn = _floats("uniform", "random", shape, wanted, generator)
-        if (low, high) == (0.0, 1.0) and drawn.dtype == wanted:
-            return drawn
-        drawn *= width
-        drawn += low
-        drawn = drawn.astype(wanted, copy=False)
+        values = _floats("uniform", "random", shape, wanted, generator)
+        if (low, high) == (0.0, 1.0) and values.dtype == wanted:
+            return values
+        values *= width
+        values += low
+        values = values.astype(wanted, copy=False)
         # Rounding reaches `high` at times.
-        return np.minimum(drawn, np.nextafter(wanted.type(high), wanted.type(low)), out=drawn)
+        return np.minimum(values, np.nextafter(wanted.type(high), wanted.type(low)), out=values)
 
     @staticmethod
     def integers(
@@ -122,14 +118,14 @@ class draw:  # noqa: N801 - a small namespace, read as `random.draw.normal`
         limits = np.iinfo(wanted)
         if low < limits.min or high - 1 > limits.max:
             raise ArgumentError(explain("integers", f"the range does not fit {wanted}", low=low, high=high))
-        return _drawn(generator, "integers", low, high, as_shape("integers", shape), dtype=wanted)
+        return drawn(generator, "integers", low, high, as_shape("integers", shape), dtype=wanted)
 
     @staticmethod
     def permutation(n: int, *, generator: np.random.Generator | None = None) -> Array:
         """0 to n - 1 in random order."""
         if _integer("permutation", "n", n) < 0:
             raise ArgumentError(explain("permutation", "there is no order of fewer than 0", n=n))
-        return _drawn(generator, "permutation", index(n))
+        return drawn(generator, "permutation", index(n))
 
     @staticmethod
     def bernoulli(shape: Any, p: float, *, generator: np.random.Generator | None = None) -> Array:
@@ -138,7 +134,8 @@ class draw:  # noqa: N801 - a small namespace, read as `random.draw.normal`
         if not 0.0 <= p <= 1.0:
             raise ArgumentError(explain("bernoulli", "a probability outside its range", p=p, expected="0 to 1"))
         # float64, which costs a quarter more time than float32 and makes p right to 2**-53 instead of 2**-24
-        return np.asarray(_drawn(generator, "random", as_shape("bernoulli", shape)) < p)
+        mask = drawn(generator, "random", as_shape("bernoulli", shape)) < p
+        return mask if isinstance(mask, Abstract) else np.asarray(mask)
 
 
 def _tensor(array: Array, requires_grad: bool = False) -> Any:

@@ -236,7 +236,7 @@ def _fresh(data: Any, dtype: Any) -> Array:
     if is_tensor(data):
         data = data.data if data.node is None else data.numpy()
     if isinstance(data, Abstract):
-        return data
+        return data.copy() if dtype is None else views.astype(data.copy(), real_dtype("tensor", dtype))
     if is_foreign(data):
         library = namespace_of(data)
         return library.asarray(data, dtype=dtype_in(library, dtype), copy=True)

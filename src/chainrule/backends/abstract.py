@@ -7,10 +7,14 @@ that an in-place operator can put a new equation into the box that everybody hol
 
 from __future__ import annotations
 
+import weakref
 from itertools import count
 from math import prod
-from typing import Any, NoReturn
+from typing import Any
 
+import numpy as np
+
+from chainrule import modes
 from chainrule.errors import BranchError, explain
 from chainrule.types import Shape
 
@@ -44,30 +48,50 @@ class Equation:
 
 
 class Abstract:
-    """An array without numbers.  `Abstract(shape, dtype)` is an input; operations make the others."""
+    """An array without numbers.  `Abstract(shape, dtype)` is an input; operations make the others.
 
-    __slots__ = ("__weakref__", "equation")
+    `weak`: it stands for a Python number, which takes the dtype of its partner.  `fixed`: it stands for a number, Python's
+    or NumPy's, which no operator writes to.  `source` of a view: the box that it looks at, and by which operation.
+    """
 
-    def __init__(self, shape: Shape, dtype: Any, equation: Equation | None = None) -> None:
-        self.equation = equation or Equation(None, (), (), shape, dtype)
+    __slots__ = ("__weakref__", "equation", "fixed", "source", "views", "weak")
+
+    def __init__(
+        self, shape: Shape, dtype: Any, equation: Equation | None = None, weak: bool = False, fixed: bool = False
+    ) -> None:
+        self.equation = equation or Equation(None, (), (), shape, np.dtype(dtype))
+        self.weak = weak
+        self.fixed = fixed or weak
+        self.source: tuple[Abstract, Any, Any] | None = None
+        self.views: list[weakref.ref[Abstract]] = []
 
     shape = property(lambda self: self.equation.shape)
     dtype = property(lambda self: self.equation.dtype)
     ndim = property(lambda self: len(self.equation.shape))
     size = property(lambda self: prod(self.equation.shape))
+    itemsize = property(lambda self: self.equation.dtype.itemsize)
+    nbytes = property(lambda self: prod(self.equation.shape) * self.equation.dtype.itemsize)
 
     def copy(self) -> Abstract:
         """Another box around the same equation: what is written to one does not show in the other."""
         return Abstract(self.shape, self.dtype, self.equation)
 
+    def look_at(self, source: Abstract, primitive: Any, parameters: Any) -> None:
+        """Note that this array shares the memory of `source`; `boxes.write` keeps the two alike."""
+        self.source = (source, primitive, parameters)
+        source.views.append(weakref.ref(self))
+
     def __repr__(self) -> str:
         return f"Abstract({list(self.shape)}, {self.dtype})"
 
-    def _concrete(self, *_: Any) -> NoReturn:
+    def _concrete(self, *_: Any) -> Any:
+        trace = modes.tracing.get()
+        if trace is not None:
+            trace.asked(self)
         fault = "the value of an abstract array was asked for"
         raise BranchError(explain("trace", fault, x=self, remedy="`where` instead of a branch on a traced value"))
 
-    __bool__ = __float__ = __int__ = __index__ = __array__ = __iter__ = _concrete
+    __bool__ = __float__ = __int__ = __index__ = __array__ = __complex__ = item = tolist = _concrete
 
 
 def reach_equations(outputs: list[Equation]) -> list[Equation]:

@@ -85,9 +85,31 @@ def weak(value: Any, beside: Any) -> Any:
         raise TypeError(f"{value} does not fit into {dtype}") from error
 
 
+_OF_KIND: dict[str, Any] = {"b": False, "i": 0, "f": 0.0}
+_ARITHMETIC = {
+    "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "pow", "power_by", "square", "negative", "positive",
+    "abs", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+}  # fmt: skip
+"""What Python itself does with numbers, and gives numbers."""
+
+
+def beside_strong(number: Abstract, beside: Any) -> Any:
+    """A number of a trace in the dtype that it takes beside the array `beside`."""
+    dtype: Any = number.dtype if beside is None else np.result_type(beside.dtype, _OF_KIND[number.dtype.kind])
+    return (
+        number if dtype == number.dtype else late("cast")(Abstract(number.shape, number.dtype, number.equation), dtype)
+    )
+
+
+def is_weak(value: Any) -> bool:
+    """Whether this is a Python number, or stands for one in a trace."""
+    return type(value) in PYTHON_NUMBERS or (isinstance(value, Abstract) and value.weak)
+
+
 def is_mask(array: Any) -> bool:
     """Whether an array of any library holds truth values."""
-    return dtype_name(array.dtype) == "bool"
+    kind = getattr(array.dtype, "kind", None)  # NumPy's dtypes say it at once
+    return kind == "b" if kind else dtype_name(array.dtype) == "bool"
 
 
 def lift(value: Any, beside: Any, copy: bool) -> Any:
@@ -97,7 +119,9 @@ def lift(value: Any, beside: Any, copy: bool) -> Any:
     """
     if type(value) in PYTHON_NUMBERS and beside is not None:
         return weak(value, beside)
-    if isinstance(value, Abstract) or is_foreign(value):
+    if isinstance(value, Abstract):
+        return beside_strong(value, beside) if value.weak else value
+    if is_foreign(value):
         return value
     if is_numpy(value):
         if value.dtype.kind not in "biufc":
@@ -125,7 +149,7 @@ def general(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...]
     if same and operands[0].node is not None:
         return primitive.same(operands[0])  # pyright: ignore[reportOptionalCall]
     tensors = [operand for operand in operands if is_tensor(operand)]
-    strong = [raw(operand) for operand in operands if hasattr(operand, "dtype")]
+    strong = [raw(operand) for operand in operands if hasattr(operand, "dtype") and not is_weak(operand)]
     # a number takes its kind from the first operand that is no mask: where(mask, x32, 0.0) stays float32
     beside = next((a for a in strong if not is_mask(a)), strong[0] if strong else None)
     try:
@@ -134,6 +158,10 @@ def general(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...]
     except (ValueError, TypeError, IndexError) as error:
         raise failed(primitive, operands, parameters, error) from None
     if not tensors:
+        if isinstance(out, Abstract):
+            out.weak = not strong and primitive.name in _ARITHMETIC and all(map(is_weak, operands))
+            if primitive.is_view and isinstance(datas[0], Abstract) and not (datas[0].fixed or out.fixed):
+                out.look_at(datas[0], primitive, parameters)
         return out
     parents = tuple(operand.node if is_tensor(operand) else None for operand in operands)
     kind = type_of(tensors[0])
@@ -197,9 +225,14 @@ def fingerprints(kept: tuple[Any, ...]) -> list[int]:
 def hides_nan(*datas: Any) -> bool:
     """Whether an input holds NaN, which the operation may leave out.
 
-    The minimum propagates NaN and is the cheapest test of a whole array.  Of other libraries the worst is assumed.
+    The minimum propagates NaN and is the cheapest test of a whole array.  Of other libraries the worst is assumed, and a
+    trace takes note.
     """
     for data in datas:
+        if isinstance(data, Abstract) and (trace := modes.tracing.get()) is not None:
+            if trace.may_hide(data):
+                return True
+            continue
         if not is_numpy(data):
             return True
         if data.dtype.kind == "f" and data.size and np.isnan(np.minimum.reduce(data, None)):

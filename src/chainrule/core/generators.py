@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from operator import index
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from chainrule import modes
+from chainrule.backends.abstract import Abstract, Equation
 from chainrule.errors import ArgumentError, DTypeError, SideEffectError, explain
 
 _lock = Lock()
@@ -33,6 +34,8 @@ class Draws:
         self.replays = replays
         self.known: dict[np.random.Generator, np.random.Generator] = {}
         self.process: np.random.Generator | None = None
+        self.traced: list[Equation] = []
+        """What the run drew while a program was traced; a later run takes it from here."""
 
     def note(self, generator: np.random.Generator, like: np.random.Generator) -> None:
         """Remember `generator` as `like` is now, unless it is known."""
@@ -44,7 +47,33 @@ class Draws:
         draws = Draws(_draws.get(), replays=True)
         draws.known = {generator: copied(before) for generator, before in self.known.items()}
         draws.process = self.process
+        draws.traced = list(reversed(self.traced))
         _draws.set(draws)
+
+
+class Draw(NamedTuple):
+    """One call of a generator: an input of a program, drawn anew in each run."""
+
+    generator: np.random.Generator | None
+    method: str
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+    def __call__(self) -> Any:
+        """What the generator gives now."""
+        return self._from(current(self.generator))
+
+    def example(self) -> Any:
+        """The same from a generator of our own, for its shape and dtype."""
+        return self._from(np.random.Generator(np.random.PCG64(0)))
+
+    def _from(self, generator: np.random.Generator) -> Any:
+        return np.asarray(getattr(generator, self.method)(*self.arguments, **self.keywords))
+
+
+def around() -> np.random.Generator | None:
+    """The generator of the `use` block around, if there is one."""
+    return _here.get()
 
 
 _draws: ContextVar[Draws | None] = ContextVar("draws", default=None)
@@ -85,8 +114,10 @@ def current(generator: np.random.Generator | None = None) -> np.random.Generator
     **Raises** DTypeError for what is no `np.random.Generator`, SideEffectError while a program is traced.
     """
     if modes.unusual and modes.is_tracing():
-        fault = "a random number drawn while a program is traced would be a constant of it"
-        raise SideEffectError(explain("random", fault, remedy="to draw outside, and give it as an argument"))
+        if generator is not None:
+            return checked("random", generator)
+        fault = "what the generator draws by itself while a program is traced would be a constant of it"
+        raise SideEffectError(explain("random", fault, remedy="cr.random.normal and its like"))
     found = _here.get() if generator is None else checked("random", generator)
     if found is None:
         found = _of_the_process()
@@ -101,6 +132,27 @@ def current(generator: np.random.Generator | None = None) -> np.random.Generator
     for draws in first_runs:
         draws.note(found, draws_from)
     return draws_from
+
+
+def drawn(generator: np.random.Generator | None, method: str, *arguments: Any, **keywords: Any) -> Any:
+    """What a method of the current generator gives: the one place that draws.  While a program is traced, a new input."""
+    trace = modes.tracing.get() if modes.unusual else None
+    if trace is None:
+        return np.asarray(getattr(current(generator), method)(*arguments, **keywords))
+    first_runs: list[Draws] = []
+    equation: Any = None
+    for draws in _outwards():
+        if draws.replays:
+            equation = draws.traced.pop()
+            break
+        first_runs.append(draws)
+    if equation is None:
+        found = _here.get() if generator is None else checked("random", generator)
+        # One that a `use` block around the whole program names is asked for anew in each run.
+        equation = trace.draw(Draw(None if found is trace.generator else found, method, arguments, keywords))
+    for draws in first_runs:
+        draws.traced.append(equation)
+    return Abstract(equation.shape, equation.dtype, equation)
 
 
 def _of_the_process() -> np.random.Generator:

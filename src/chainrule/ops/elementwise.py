@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.backends.registry import is_numpy_dtype
-from chainrule.core.calls import PYTHON_NUMBERS, is_tensor, raw
+from chainrule.core.calls import PYTHON_NUMBERS, is_tensor, is_weak, raw
 from chainrule.core.primitive import PASS, primitive
 from chainrule.core.template import late
 from chainrule.ops.families import ABOVE_ONE, ELEMENTWISE, NONZERO, POSITIVE, REAL, UNIT, binary, unary
@@ -264,7 +264,7 @@ def _of_one_dtype(x: Any, y: Any) -> tuple[Any, Any]:
     """Both in their common dtype: log x of an int8 would be a float16, and y - 1 of one a float64."""
     a: Any = getattr(x, "dtype", None)
     b: Any = getattr(y, "dtype", None)
-    if a is b or not (is_numpy_dtype(a) and is_numpy_dtype(b)):
+    if a is b or is_weak(x) or is_weak(y) or not (is_numpy_dtype(a) and is_numpy_dtype(b)):
         return x, y
     from chainrule.ops.views import cast
 

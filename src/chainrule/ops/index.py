@@ -132,7 +132,7 @@ def _live_array(operation: str, x: Any, entry: Any) -> Any:
     if not re.fullmatch(r"[iu]\d+|bool", dtype_name(entry.dtype)):
         fault = f"{in_words(entry)} cannot index"
         raise IndexingError(explain(operation, fault, x=x, expected=_KINDS))
-    return entry
+    return entry.copy() if isinstance(entry, Abstract) and entry.weak else entry
 
 
 def _array(operation: str, x: Any, entry: Any, array: Any) -> Any:

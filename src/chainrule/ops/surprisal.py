@@ -13,7 +13,9 @@ from weakref import ref
 import numpy as np
 
 from chainrule.backends.registry import is_numpy
+from chainrule.core.calls import raw
 from chainrule.core.primitive import Family, primitive
+from chainrule.ops.creation import filled
 from chainrule.ops.normalised import below_top, log_shares, row_sums, shares
 from chainrule.ops.take import scatter_along_axis
 from chainrule.ops.views import expand_dims, spread_to
@@ -68,7 +70,8 @@ def _rule(ct: Any, x: Any, classes: Any, reduction: str) -> Any:
     p = weights / total if met is not None and met() is x else shares(x, 1)
     if not all(is_numpy(a) for a in (p, ct, classes)):
         column = spread_to(ct, (x.shape[0], 1))
-        return column * p - scatter_along_axis(column, expand_dims(classes, 1), 1, x.shape[1])
+        hot = scatter_along_axis(filled((x.shape[0], 1), 1.0, raw(x)), expand_dims(classes, 1), 1, x.shape[1])
+        return (p - hot) * column
     p = np.ascontiguousarray(p)
     p.reshape(-1)[_places(p, classes)] -= 1  # one array of places takes half the time of two
     return np.multiply(p, ct, p)

@@ -94,6 +94,14 @@ def _samples_along(rng: np.random.Generator) -> list[Any]:
     ]
 
 
+def _take(x: Any, indices: Any, axis: int) -> Any:
+    """`take` is the faster one and copies an x that does not lie in row-major order; an index gives a view for a number."""
+    if x.flags.c_contiguous:
+        return x.take(indices, axis)
+    out = x[(WHOLE,) * axis + (indices,)]
+    return out if indices.ndim else np.array(out)
+
+
 def take_standard(xp: Any, x: Any, indices: Any, axis: int) -> Any:
     out = xp.take(x, xp.reshape(indices, (-1,)), axis=axis)
     return xp.reshape(out, x.shape[:axis] + indices.shape + x.shape[axis + 1 :])
@@ -105,8 +113,7 @@ take_entries = primitive(
     [lambda ct, x_type, indices, axis: scatter_along(ct, indices, axis, x_type.shape[axis]), None],
     inputs="x indices",
     parameters="axis",
-    # `take` is the faster one and copies an x that does not lie in row-major order
-    forward=lambda x, indices, axis: x.take(indices, axis) if x.flags.c_contiguous else x[(WHOLE,) * axis + (indices,)],
+    forward=_take,
     standard=take_standard,
     shape_rule=lambda x, indices, axis: x.shape[:axis] + tuple(indices.shape) + x.shape[axis + 1 :],
     expected=_not_there,
@@ -172,7 +179,9 @@ def positions_beside(operation: str, indices: Any, x: Any) -> Any:
     **Raises** IndexingError for anything but integers.
     """
     array, data = raw(indices), raw(x)
-    if isinstance(array, Abstract) or (is_foreign(array) and not is_numpy(data)):
+    if isinstance(array, Abstract):
+        return array.copy() if array.weak else array  # a position does not take the dtype of what it is a position in
+    if is_foreign(array) and not is_numpy(data):
         return array
     array = np.array(array, order="C")
     if array.dtype.kind not in "iu" and array.size:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.core.primitive import primitive
+from chainrule.core.template import bind
 from chainrule.errors import ArgumentError, ShapeError, explain
 from chainrule.ops.arguments import as_shape, full_shape, one_axis, real_dtype, several, shape_of, some_axes
 from chainrule.ops.families import VIEW, draw
@@ -83,6 +84,9 @@ cast = primitive(
     dtype_rule=lambda x, dtype: np.dtype(dtype),
     samples=draw((2, 3), (np.dtype(np.float64),), (np.dtype(np.float32),)),
 )
+
+
+bind(cast=cast)
 
 
 def reshape(x: Any, shape: Any) -> Any:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from chainrule import boxes
 from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import is_numpy
-from chainrule.core.calls import is_tensor
+from chainrule.core.calls import is_tensor, is_weak
 from chainrule.errors import DTypeError, explain
 from chainrule.ops import elementwise, views
 from chainrule.types import Array
@@ -26,9 +27,8 @@ def write(target: Array, value: Array) -> Array:
     """`value` in the own memory of `target`, in its dtype."""
     value = value if value.dtype == target.dtype else views.astype(value, target.dtype)
     if isinstance(target, Abstract):
-        target.equation = value.equation
-    else:
-        target[...] = value
+        return boxes.write(target, value)
+    target[...] = value
     return target
 
 
@@ -60,16 +60,16 @@ PLAIN = Plain()
 
 
 def is_off(value: Any) -> bool:
-    """Whether a hyper-parameter is zero, which switches its term off.
+    """Whether a hyper-parameter is zero, which switches its term off; one that a trace leaves open is not.
 
     The only question about the value of one that a step asks; what it switches is read nowhere else.
     """
-    return not value
+    return not isinstance(value, Abstract) and not value
 
 
 def in_dtype(number: Any, dtype: Any) -> Any:
     """A factor of a formula: a Python number as it is, since it takes the dtype of its partner; an array cast."""
-    return number if number is None or isinstance(number, (int, float)) else views.astype(number, dtype)
+    return number if number is None or is_weak(number) else views.astype(number, dtype)
 
 
 def number(value: Any) -> Any:
@@ -80,6 +80,8 @@ def number(value: Any) -> Any:
     if value is None or isinstance(value, str) or is_tensor(value):
         kind = type(value).__name__
         raise DTypeError(explain("step", f"a hyper-parameter of a group is {kind}", expected="a number"))
+    if isinstance(value, Abstract) and not value.shape:
+        return Abstract((), value.dtype, value.equation, weak=True)
     return value.item() if is_numpy(value) else value
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.backends.registry import is_numpy
 from chainrule.errors import ArgumentError, DTypeError, explain
 from chainrule.ops import elementwise
 from chainrule.optim.arithmetic import number, write
@@ -36,8 +35,8 @@ def half_turn(n: Any, whole: Any) -> Any:
 
 
 def count_of(array: Array) -> Any:
-    """A count as a Python number, or in a trace as it is."""
-    return array.item() if is_numpy(array) else array
+    """A count as a Python number, or what stands for one in a trace."""
+    return number(array)
 
 
 class LRScheduler:

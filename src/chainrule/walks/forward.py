@@ -63,7 +63,8 @@ class Forward:
         if graph not in self.steps:
             self.steps[graph] = self._prepared(graph)
         tangents = dict(seeds)
-        find, careful = tangents.get, False
+        trace = modes.tracing.get() if modes.unusual else None
+        find, careful = tangents.get, trace is not None and trace.careful
         with np.errstate(all="ignore", invalid="raise"):
             for number, parents, push, done in self.steps[graph]:
                 given = [parent and find(parent) for parent in parents]
@@ -77,6 +78,8 @@ class Forward:
                     tangents[number] = t
                 for parent in done:
                     tangents.pop(parent, None)
+        if trace is not None:
+            trace.walked(raw(t) for t in tangents.values())
         return tangents
 
     def _prepared(self, graph: bool) -> list[Step]:

@@ -86,6 +86,8 @@ def _sweep(
     careful: bool = False,
 ) -> Found:
     found: Found = []
+    trace = modes.tracing.get() if modes.unusual else None
+    careful = careful or (trace is not None and trace.careful)
     plain = live is None and not careful
     hold_peak()
     take = cts.pop
@@ -110,6 +112,9 @@ def _sweep(
                     _step(node, ct, graph, cts, live, careful)
             if free:
                 node[2] = node[3] = None
+    if trace is not None:
+        trace.walked(raw(ct) for _, ct in found)
+        trace.walked(raw(ct) for ct in cts.values())
     return found
 
 

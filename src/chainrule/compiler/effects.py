@@ -1,0 +1,172 @@
+"""What a trace watches: which code is entered, and effects that a compiled function would lose.
+
+A profile function sees every call, of Python's own functions too, with its line; so `print` in the user's code is
+refused where it stands, before it prints.  What no call shows, such as a generator of NumPy's that moved, is found by
+looking before and after.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import sys
+import time
+import types
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chainrule.compiler.places import Walk, is_library
+from chainrule.errors import SideEffectError, explain
+
+_CLOCKS = tuple(
+    getattr(time, name) for name in dir(time) if name.rstrip("_ns") in ("time", "perf_counter", "monotonic", "sleep")
+    or name in ("process_time", "localtime", "gmtime", "ctime", "strftime", "thread_time")
+)  # fmt: skip
+_REFUSED: dict[Any, str] = {
+    print: "print shows the first call's values and nothing afterwards",
+    input: "input would be asked for once",
+    open: "a file would be opened once",
+    io.open: "a file would be opened once",
+    **dict.fromkeys(_CLOCKS, "a clock would be read once"),
+}
+_DATES = (datetime, date)
+_RANDOM = "a number drawn by Python's random would be a constant"
+_MODULES = {"random": _RANDOM, "logging": "a message would be logged once", "secrets": _RANDOM, "warnings": "a warning would be given once"}  # fmt: skip
+_REMEDY = "it outside the compiled function"
+_GROWING = frozenset({"append", "extend", "insert", "pop", "remove", "clear", "add", "discard", "update", "popitem"})
+
+
+def line_of(frame: Any, line: int | None = None) -> str:
+    """A line of code in words: `line 12 of step in train.py`."""
+    code = frame.f_code
+    return f"line {line or frame.f_lineno} of {code.co_name} in {Path(code.co_filename).name}"
+
+
+def is_users(frame: Any) -> bool:
+    """Whether this is code of the user's: neither chainrule's, nor NumPy's, nor Python's own."""
+    return not is_library(frame.f_globals.get("__name__", ""))
+
+
+def users_line(error: BaseException) -> str:
+    """The innermost line of the user's that an error passed through; empty where there is none."""
+    found, traceback = "", error.__traceback__
+    while traceback is not None:
+        if is_users(traceback.tb_frame):
+            found = line_of(traceback.tb_frame, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return found
+
+
+class Watch:
+    """What was seen while a function was traced."""
+
+    def __init__(self) -> None:
+        self.codes: dict[types.CodeType, dict[str, Any]] = {}
+        """Code that was entered, with its globals."""
+        self.grown: dict[int, str] = {}
+        """By the identity of a container, the line that called the last method that changes its length."""
+
+    def __call__(self, frame: Any, event: str, argument: Any) -> None:
+        """The profile function."""
+        if event == "call":
+            code = frame.f_code
+            if code not in self.codes:
+                self.codes[code] = frame.f_globals
+            fault = _MODULES.get(frame.f_globals.get("__name__", ""))
+            if fault is not None and frame.f_back is not None and is_users(frame.f_back):
+                raise SideEffectError(_refusal(code.co_name, fault, frame.f_back))
+        elif event == "c_call":
+            name = argument.__name__
+            owner = getattr(argument, "__self__", None)
+            if name in _GROWING and owner is not None:
+                self.grown[id(owner)] = line_of(frame)
+            fault = _fault_of(argument, name, owner)
+            if fault is not None and is_users(frame):
+                raise SideEffectError(_refusal(name, fault, frame))
+
+    @contextmanager
+    def open(self) -> Generator[None]:
+        """Watch this thread meanwhile."""
+        before = sys.getprofile()
+        sys.setprofile(self)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+
+
+def _fault_of(function: Any, name: str, owner: Any) -> str | None:
+    try:
+        found = _REFUSED.get(function)
+    except TypeError:  # a method of something that has no hash
+        found = None
+    if found is not None or owner is None:
+        return found
+    if isinstance(owner, random.Random):
+        return _RANDOM
+    if isinstance(owner, io.IOBase):
+        return "a file would be read or written once"
+    return "a clock would be read once" if owner in _DATES and name in ("now", "today", "utcnow") else None
+
+
+def _refusal(name: str, fault: str, frame: Any) -> str:
+    return explain("jit", f"{name} at {line_of(frame)}: {fault}", remedy=_REMEDY)
+
+
+class Generators:
+    """The states of NumPy's generators: a draw by hand would be a constant of the program."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.found = [(str(place), generator.bit_generator) for generator, place in walk.generators.values()]
+        legacy: Any = np.random.mtrand._rand  # pyright: ignore # noqa: SLF001 - the generator behind np.random.normal
+        self.found.append(("np.random", legacy._bit_generator))
+        self.before = [generator.state for _, generator in self.found]
+
+    def moved(self) -> str | None:
+        """The name of one that has drawn since."""
+        for (name, generator), before in zip(self.found, self.before, strict=True):
+            if not _equal(generator.state, before):
+                return name
+        return None
+
+    def restore(self) -> None:
+        """Put all back."""
+        for (_, generator), before in zip(self.found, self.before, strict=True):
+            generator.state = before
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, dict):
+        return all(_equal(a[key], b[key]) for key in a)  # pyright: ignore[reportUnknownVariableType]
+    return np.array_equal(a, b)
+
+
+def find_line(run: Callable[[], Any], has_happened: Callable[[], bool]) -> str:
+    """The line of the user's after which `has_happened` first holds, found by running once more, line by line."""
+    last, found = [""], [""]
+
+    def step(frame: Any, event: str, _: Any) -> Any:
+        if not found[0]:
+            if last[0] and has_happened():
+                found[0] = last[0]
+            elif event == "line":
+                last[0] = line_of(frame)
+        return step
+
+    def enter(frame: Any, event: str, _: Any) -> Any:
+        return step if is_users(frame) else None
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        run()
+    except Exception:  # noqa: BLE001 - the first run said what there is to say
+        pass
+    finally:
+        sys.settrace(before)
+    return found[0] or last[0]

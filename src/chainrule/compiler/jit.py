@@ -1,0 +1,290 @@
+"""`jit`: an ordinary function, a whole training step too, as one compiled program for each kind of call.
+
+The idea: run the function once on arrays without numbers, keep what that leaves as a program, and from then on run the
+program, as long as everything that the function could see is as it was.  What is not so is traced again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import types
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from chainrule import modes
+from chainrule.compiler.effects import users_line
+from chainrule.compiler.differentiable import Differentiable
+from chainrule.compiler.executors import compiler, name_of_executor
+from chainrule.compiler.guards import Miss
+from chainrule.compiler.lowered import Lowered, signature
+from chainrule.compiler.places import Place, Walk, register_bound
+from chainrule.compiler.program import Program
+from chainrule.compiler.specialisation import Specialisation, program_of
+from chainrule.compiler.strict import compared
+from chainrule.compiler.trace import AgainError, Choices, EagerError, Run, Traced
+from chainrule.errors import ArgumentError, TraceError, describe, explain
+
+_WARN_AFTER = 8
+_KEPT = 64
+"""How many specialisations are kept; beyond that the one that was not used for longest goes."""
+_all: weakref.WeakSet[Jit] = weakref.WeakSet()
+
+
+class Jit:
+    """A compiled function; see `jit`."""
+
+    def __init__(self, f: Any, strict: bool, executor: str | None) -> None:
+        update_wrapper(self, f)
+        self.function = f
+        self._strict = strict
+        self._executor = executor
+        self._forget()
+        _all.add(self)
+
+    def _forget(self) -> None:
+        self._lock = threading.RLock()
+        self._made: list[Specialisation] = []
+        self._eager: list[tuple[Any, str]] = []
+        self._choices = Choices()
+        self._programs: dict[Any, Any] = {}
+        self._changed: dict[str, int] = {}
+        self._stats: dict[str, Any] = {"compilations": 0, "traces": 0, "eager": 0, "careful": 0, "reasons": [], "seconds": 0.0}  # fmt: skip
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        if modes.unusual and (modes.is_tracing() or modes.is_debug()):
+            return self.function(*arguments, **keywords)
+        with self._lock:
+            if self._made:
+                result = self._made[0].run(arguments, keywords)
+                if result.__class__ is not Miss:
+                    return result
+                if result.eager:
+                    return self._as_it_is(result.eager, arguments, keywords)
+            return self._slowly(arguments, keywords)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<compiled {getattr(self.function, '__qualname__', self.function)!s}>"
+
+    # ------------------------------------------------------------------------------------------- off the fast way
+    def _slowly(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """The other specialisations, and then a new one."""
+        for made in self._made[1:]:
+            result = made.run(arguments, keywords)
+            if result.__class__ is not Miss:
+                self._made.remove(made)
+                self._made.insert(0, made)
+                return result
+            if result.eager:
+                return self._as_it_is(result.eager, arguments, keywords)
+        try:
+            made = self._specialise(arguments, keywords, careful=False)
+        except EagerError as error:
+            return self._as_it_is(str(error), arguments, keywords)
+        self._made.insert(0, made)
+        del self._made[_KEPT:]
+        result = self._checked(made, arguments, keywords) if self._strict else made.run(arguments, keywords)
+        if result.__class__ is Miss:
+            return self._as_it_is(result.eager or "its guards do not hold for the call they were made for", arguments, keywords)
+        return result
+
+    def _as_it_is(self, reason: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        self._stats["eager"] += 1
+        if reason not in self._stats["reasons"]:
+            self._stats["reasons"].append(f"eager: {reason}")
+        return self.function(*arguments, **keywords)
+
+    def _specialise(
+        self, arguments: Sequence[Any], keywords: dict[str, Any], careful: bool
+    ) -> Specialisation:
+        began = perf_counter()
+        traced = self._traced(arguments, keywords, careful)
+        made = self._assembled(traced)
+        self._note(made, careful)
+        self._stats["seconds"] += perf_counter() - began
+        return made
+
+    def _assembled(self, traced: Traced) -> Specialisation:
+        derivatives = Differentiable(traced, self._compiled) if traced.live else None
+        program, inputs = program_of(traced, derivatives.outputs() if derivatives else ())
+        return Specialisation(traced, program, inputs, self._compiled(program), self._rescue, derivatives)
+
+    def _compiled(self, program: Program) -> Any:
+        key = signature(program)
+        found = self._programs.get(key)
+        if found is None:
+            found = self._programs[key] = compiler(name_of_executor(self._executor))(program)
+            self._stats["compilations"] += 1
+        return found
+
+    def _rescue(self, made: Specialisation, arguments: tuple[Any, ...], keywords: dict[str, Any], drawn: Any) -> Any:
+        """The careful program, where an operation of a walk was invalid.  Nothing was written yet."""
+        self._stats["careful"] += 1
+        if made.careful is not None:
+            result = made.careful.run(arguments, keywords, drawn)
+            if result.__class__ is not Miss:
+                return result
+        try:
+            made.careful = self._specialise(arguments, keywords, careful=True)
+        except EagerError as error:
+            return Miss(str(error))
+        return made.careful.run(arguments, keywords, drawn)
+
+    # --------------------------------------------------------------------------------------------------- tracing
+    def _traced(self, arguments: Sequence[Any], keywords: dict[str, Any], careful: bool) -> Traced:
+        self._lift_changed(arguments, keywords)
+        for _ in range(100):
+            self._stats["traces"] += 1
+            run = Run(self.function, list(arguments), dict(keywords), self._choices, careful)
+            try:
+                run.go()
+                if run.has_learnt() or run.is_over:
+                    continue
+                return Traced(run)
+            except AgainError:
+                continue
+            except TraceError as error:
+                if self._guard_numbers(run):
+                    continue
+                _name_line(error)
+                raise
+            except EagerError:
+                raise
+            except Exception as error:
+                if self._guard_numbers(run):
+                    continue
+                raise EagerError(f"{type(error).__name__} in the trace: {error}") from error
+            finally:
+                run.restore()
+        raise EagerError("its numbers do not settle")
+
+    def _guard_numbers(self, run: Run) -> bool:
+        """Give up that numbers among the arguments are inputs; False where there were none."""
+        paths = {place.path for i in run.inputs if i.box.weak for place in i.places} - self._choices.lifted
+        self._choices.guarded |= paths
+        return bool(paths)
+
+    def _lift_changed(self, arguments: Sequence[Any], keywords: dict[str, Any]) -> None:
+        """Make floats inputs that are not what they were when the function was last traced; count what changes."""
+        if not self._made:
+            return
+        facts = self._made[0].facts
+        choices = self._choices
+        walk = Walk(self.function, list(arguments), dict(keywords), choices.names, list(choices.spaces.values()))
+        for thing in walk:
+            for key, value in thing.before.items():
+                if type(value) is float:
+                    path = Place(thing, key).path
+                    _, before = facts.get(path, ("", None))
+                    if type(before) is float and before != value and path not in choices.guarded:
+                        choices.lifted.add(path)
+
+    def _note(self, made: Specialisation, careful: bool) -> None:
+        """Say why there is a new specialisation, and warn where one value makes a new one again and again."""
+        reasons = self._stats["reasons"]
+        if careful:
+            reasons.append("careful: a derivative met 0/0, 0·inf or NaN")
+            return
+        if not self._made:
+            reasons.append("first call")
+            return
+        before, now = self._made[0].facts, made.facts
+        changed = [path for path in now if path in before and before[path][1] != now[path][1]]
+        new = [path for path in (*now, *before) if (path in now) != (path in before)]
+        path = next(iter([*changed, *new]), None)
+        if path is None:
+            reasons.append("another object in place of one that was known by its identity")
+            return
+        name = now.get(path, before.get(path, ("", None)))[0]
+        was, is_now = (_shown(facts.get(path, ("", "nothing"))[1]) for facts in (before, now))
+        reasons.append(f"{name}: {is_now}, was {was}")
+        self._changed[name] = self._changed.get(name, 0) + 1
+        if self._changed[name] == _WARN_AFTER:
+            fault = f"{self!r} was compiled {_WARN_AFTER} times because {name} changed"
+            warnings.warn(f"{fault}: {is_now}, was {was}", stacklevel=5)
+
+    def _checked(self, made: Specialisation, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        return compared(self, made, arguments, keywords)
+
+    # ------------------------------------------------------------------------------------------------ looking at it
+    def stats(self) -> dict[str, Any]:
+        """What happened so far: how often, why and by whom it was compiled.
+
+        `compilations`: programs made; `traces`: runs on abstract arrays; `reasons`: in words, one for each trace that
+        was kept; `eager`: calls that ran as they are; `careful`: calls that met 0/0; `executor`; `kernels` and `arena`
+        (bytes) of the last program; `seconds` spent on compiling.
+        """
+        found = {**self._stats, "reasons": list(self._stats["reasons"]), "executor": name_of_executor(self._executor)}
+        last = self._made[0].execute if self._made else None
+        return {**found, "kernels": getattr(last, "kernels", 0), "arena": getattr(last, "arena", 0)}
+
+    def lower(self, *arguments: Any, **keywords: Any) -> Lowered:
+        """The program for these arguments, compiled and not run; `as_text()` shows it."""
+        with self._lock:
+            try:
+                return Lowered(self._assembled(self._traced(arguments, keywords, careful=False)))
+            except EagerError as error:
+                raise TraceError(explain("jit.lower", str(error))) from None
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], tuple):  # pyright: ignore[reportUnknownArgumentType]
+        return describe(np.broadcast_to(np.zeros((), value[1]), value[0]))  # pyright: ignore[reportUnknownArgumentType]
+    return repr(value)[:40]
+
+
+def _name_line(error: TraceError) -> None:
+    """Say at which line of the user's."""
+    where = users_line(error)
+    if where and where not in str(error):
+        error.args = (f"{error} · at {where}",)
+
+
+def jit(f: Any = None, *, strict: bool = False, executor: str | None = None) -> Any:
+    """`f`, compiled: traced at the first call of each kind, and from then on one program.
+
+    `f` is ordinary eager code: arrays, tensors and trees of them in and out, `.backward()`, optimiser steps, random
+    draws.  Arrays and tensors are read anew at every call, wherever they are reached from, and so are numbers among the
+    arguments; other Python values are guarded, and f is compiled again when they change.  What would be lost is refused
+    with its line: a branch on a traced value, `print`, a list that grows.  Also a decorator, of methods too.
+
+    `strict`: each new program is held against eager mode once, with all that it writes.  `executor`: "native" (needs
+    llvmlite) or "numpy"; None takes the best there is.  `f.stats()` tells what happened, `f.lower(...)` shows the program.
+
+    **Raises** BranchError, SideEffectError, TraceError for what cannot be compiled.
+
+    >>> import chainrule as cr
+    >>> @cr.jit
+    ... def step(w, x):
+    ...     return w - 0.5 * cr.grad(lambda w: ((w - x) ** 2).sum())(w)
+    >>> step(np.zeros(2), np.array([1.0, 2.0]))
+    array([1., 2.])
+    """
+    if f is None:
+        return lambda g: jit(g, strict=strict, executor=executor)
+    if isinstance(f, Jit):
+        f = f.function
+    if not callable(f):
+        raise ArgumentError(explain("jit", "this is no function", f=f))
+    name_of_executor(executor)
+    return Jit(f, strict, executor)
+
+
+def _renew_locks() -> None:
+    for compiled in list(_all):
+        compiled._lock = threading.RLock()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+
+register_bound(Jit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)  # another thread may have held them
+Function = Callable[..., Any]

@@ -1,0 +1,358 @@
+"""Where a function finds what it reads and writes: every object reached from it, each once, and the places in each.
+
+The idea: an object that can hold something (a list, a closure cell, the attributes of a module, a tensor) is a `Thing`
+with named `places`; what stands in a place is an array, a number, or another thing.  A trace puts boxes into places,
+compares them afterwards, and puts back what was there.  The walk is made once per specialisation, never per call.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chainrule.core.calls import is_tensor
+from chainrule.core.primitive import Primitive
+
+ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), range, slice, np.generic, np.dtype)
+"""Values without parts: what they are is all there is to know."""
+MISSING: Any = type("Missing", (), {"__repr__": lambda _: "nothing"})()
+LONGEST = 1000
+"""The longest list or dictionary of plain values whose content is compared at every call."""
+_CLOSED = (
+    Primitive, type(sys), types.BuiltinFunctionType, np.ufunc, np.random.Generator, np.random.RandomState,
+    weakref.ReferenceType, ContextVar, types.CodeType, types.GeneratorType, property,
+)  # fmt: skip
+_LIBRARIES = frozenset({"", "chainrule", "numpy", *sys.stdlib_module_names}) - {"__main__"}
+"""Generated code has no module's name."""
+
+
+def is_library(module: Any) -> bool:
+    """Whether code of this module's name is chainrule's, NumPy's or Python's own: its globals are no one's state."""
+    return str(module).partition(".")[0] in _LIBRARIES
+
+
+def kind_of(value: Any) -> Any:
+    """Its class."""
+    return type(value)  # pyright: ignore[reportUnknownVariableType]
+
+
+class Kind(NamedTuple):
+    """How the places of one kind of thing are read, written and spelled in code."""
+
+    name: str
+    read: Callable[[Any], dict[Any, Any]]
+    write: Callable[[Any, Any, Any], None]
+    delete: Callable[[Any, Any], None]
+    by_name: bool = True
+    """Whether a place counts only if code that was entered names it."""
+
+
+def _fixed(*_: Any) -> None:
+    raise TypeError("what stands here is fixed")
+
+
+def _put(value: Any, key: Any, content: Any) -> None:
+    value[key] = content
+
+
+def _drop(value: Any, key: Any) -> None:
+    del value[key]
+
+
+def _own(value: Any) -> dict[str, Any]:
+    """The attributes of an object; the mutable ones of its class too, where the user wrote it."""
+    found: dict[str, Any] = dict(getattr(value, "__dict__", ()))
+    for base in kind_of(value).__mro__:
+        if is_library(base.__module__):
+            continue
+        for name in _slots(base):
+            if hasattr(value, name):
+                found.setdefault(name, getattr(value, name))
+    return found
+
+
+def _slots(base: type) -> Iterable[str]:
+    names = vars(base).get("__slots__", ())
+    return [n for n in ((names,) if isinstance(names, str) else names) if not n.startswith("__")]
+
+
+def _set_attribute(value: Any, key: str, content: Any) -> None:
+    attributes = getattr(value, "__dict__", None)
+    if attributes is not None and (key in attributes or not hasattr(kind_of(value), key)):
+        attributes[key] = content
+    else:
+        object.__setattr__(value, key, content)
+
+
+def _delete_attribute(value: Any, key: str) -> None:
+    value.__dict__.pop(key, None)
+
+
+def _class_data(value: Any) -> dict[str, Any]:
+    """What a user's class holds itself: no functions, nothing that Python put there."""
+    return {
+        name: held
+        for name, held in vars(value).items()
+        if not (name.startswith("__") or callable(held) or hasattr(held, "__get__"))
+    }
+
+
+TENSOR = Kind("tensor", lambda t: {"data": t.data, "grad": t.grad}, setattr, _fixed)
+LIST = Kind("list", lambda v: dict(enumerate(v)), _put, _drop, False)
+TUPLE = Kind("tuple", lambda v: dict(enumerate(v)), _fixed, _fixed, False)
+DICTIONARY = Kind("dictionary", dict, _put, _drop, False)
+SET = Kind("set", lambda _: {}, _fixed, _fixed)
+OBJECT = Kind("object", _own, _set_attribute, _delete_attribute)
+CLASS = Kind("class", _class_data, setattr, delattr)
+SPACE = Kind("space", lambda _: {}, _put, _drop)
+"""The globals of a module, of which only the names that code has are looked at."""
+CELL = Kind("cell", lambda c: _cell(c), setattr, lambda c, _: delattr(c, "cell_contents"))
+FUNCTION = Kind("function", lambda _: {}, _fixed, _fixed)
+BOUND = Kind("bound", lambda _: {}, _fixed, _fixed, False)
+OPAQUE = Kind("opaque", lambda _: {}, _fixed, _fixed)
+
+
+def _cell(cell: types.CellType) -> dict[str, Any]:
+    try:
+        return {"cell_contents": cell.cell_contents}
+    except ValueError:  # empty
+        return {}
+
+
+class Thing:
+    """One object: what it is, where it was met first, and what it held when the walk came by."""
+
+    __slots__ = ("before", "first", "given", "kind", "names", "number", "parts", "value")
+
+    def __init__(self, value: Any, kind: Kind, first: Place | None, given: bool, number: int) -> None:
+        self.value = value
+        self.kind = kind
+        self.first = first
+        self.given = given
+        """Whether it came with the arguments: another one may come with the next call."""
+        self.number = number
+        self.names: set[str] = set()
+        self.before: dict[Any, Any] = {}
+        self.parts: dict[str, Thing] = {}
+        """What belongs to it for good: a function's cells, a method's function."""
+
+    def now(self) -> dict[Any, Any]:
+        """What it holds now."""
+        if self.kind is SPACE:
+            return {name: self.value.get(name, MISSING) for name in self.names}
+        return self.kind.read(self.value)
+
+
+class Place(NamedTuple):
+    """Something that stands somewhere: `owner[key]`, whatever that means for the owner."""
+
+    owner: Thing
+    key: Any
+
+    @property
+    def path(self) -> tuple[Any, ...]:
+        """How one comes here, to know the place again in another walk."""
+        keys: list[Any] = []
+        place: Place | None = self
+        while place is not None:
+            keys.append(place.key)
+            place = place.owner.first
+        return tuple(reversed(keys))
+
+    def __str__(self) -> str:
+        """As a user would write it: `self.scale`, `history[3]`, `lr`."""
+        text = ""
+        for key in self.path:
+            if key in ("f", "arguments", "keywords", "cell_contents", "function") or isinstance(key, tuple):
+                continue
+            if isinstance(key, str) and key.isidentifier():
+                text += f".{key}" if text else key
+            else:
+                text += f"[{key!r}]" if text else f"argument {key}"
+        return text or "the function"
+
+
+class Walk:
+    """Everything reached from a function and its arguments.
+
+    `names` and `spaces`: what code entered by an earlier trace was seen to name, and the globals it named them in.
+    """
+
+    def __init__(
+        self, f: Any, arguments: list[Any], keywords: dict[str, Any], names: set[str], spaces: list[dict[str, Any]]
+    ) -> None:
+        self.things: dict[int, Thing] = {}
+        self.kept: list[Any] = []
+        """So that no identity is given to another object while this walk is used."""
+        self.others: dict[int, list[Place]] = {}
+        """By identity, all the places of a thing after the first."""
+        self.names = set(names)
+        self.todo: list[Thing] = []
+        self.functions: dict[types.CodeType, list[Thing]] = {}
+        self.generators: dict[int, tuple[Any, Place]] = {}
+        self.root = Thing({"f": f, "arguments": arguments, "keywords": keywords}, DICTIONARY, None, True, 0)
+        self.arguments = self._add(arguments, LIST, Place(self.root, "arguments"), True)
+        self.keywords = self._add(keywords, DICTIONARY, Place(self.root, "keywords"), True)
+        self.function = self.meet(f, Place(self.root, "f"), False)
+        for space in spaces:
+            self._space(space)
+        self._go_on()
+
+    def __iter__(self) -> Iterator[Thing]:
+        return iter(self.things.values())
+
+    def thing(self, value: Any) -> Thing | None:
+        """The thing that `value` is, if it was met."""
+        found = self.things.get(id(value))
+        return found if found is not None and found.value is value else None
+
+    def _go_on(self) -> None:
+        opened = 0
+        while self.todo or len(self.names) > opened:
+            while self.todo:
+                self._open(self.todo.pop())
+            opened = len(self.names)
+            for thing in [t for t in self.things.values() if t.kind is SPACE]:
+                for name in sorted(self.names - thing.names):
+                    thing.names.add(name)
+                    thing.before[name] = held = thing.value.get(name, MISSING)
+                    self.meet(held, Place(thing, name), False)
+
+    def _add(self, value: Any, kind: Kind, place: Place | None, given: bool) -> Thing:
+        thing = self.things[id(value)] = Thing(value, kind, place, given, len(self.things))
+        self.kept.append(value)
+        self.todo.append(thing)
+        return thing
+
+    def _space(self, space: dict[str, Any], place: Place | None = None) -> Thing:
+        found = self.thing(space)
+        place = place or Place(self.root, ("globals", str(space.get("__name__"))))
+        return self._add(space, SPACE, place, False) if found is None else found
+
+    def meet(self, value: Any, place: Place, given: bool) -> Thing | None:
+        """Take note of what stands in a place; None for what has no parts."""
+        if isinstance(value, ATOMS) or value is MISSING or type(value) is np.ndarray:
+            return None
+        found = self.thing(value)
+        if found is not None:
+            self.others.setdefault(id(value), []).append(place)
+            return found
+        if isinstance(value, types.ModuleType):
+            return None if is_library(value.__name__) else self._space(vars(value), place)
+        if isinstance(value, np.random.Generator):
+            self.generators[id(value)] = value, place
+        return self._add(value, _classified(value), place, given)
+
+    def _open(self, thing: Thing) -> None:
+        value, kind, given = thing.value, thing.kind, thing.given
+        if kind is FUNCTION:
+            self._open_function(thing)
+        elif kind is BOUND:
+            for name in _parts_of(value):
+                self._part(thing, name, getattr(value, name), given)
+        elif kind is OBJECT:
+            self._open_class(kind_of(value))
+        elif kind is CLASS:
+            self._open_class(value)
+        thing.before = thing.now()
+        for key, held in thing.before.items():
+            self.meet(held, Place(thing, key), given)
+
+    def _part(self, thing: Thing, name: str, value: Any, given: bool) -> None:
+        part = self.meet(value, Place(thing, name), given)
+        if part is not None:
+            thing.parts[name] = part
+
+    def _open_function(self, thing: Thing) -> None:
+        f = thing.value
+        self.functions.setdefault(f.__code__, []).append(thing)
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+            if self.thing(cell) is None:
+                thing.parts[name] = self._add(cell, CELL, Place(thing, name), thing.given)
+            else:
+                thing.parts[name] = self.things[id(cell)]
+        for name in ("__defaults__", "__kwdefaults__"):
+            if getattr(f, name):
+                self._part(thing, name, getattr(f, name), False)
+        if not is_library(f.__module__):
+            self.names |= names_in(f.__code__)
+            self._space(f.__globals__)
+
+    def _open_class(self, kind: type) -> None:
+        """The methods of a user's class, for the globals that they name, and what the class itself holds."""
+        for base in kind.__mro__:
+            if is_library(base.__module__) or self.thing(base) is not None:
+                continue
+            self._add(base, CLASS, Place(self.root, base.__qualname__), False)
+            for held in vars(base).values():
+                f = getattr(held, "__func__", getattr(held, "fget", held))
+                f = getattr(f, "function", f)
+                if isinstance(f, types.FunctionType) and self.thing(f) is None:
+                    self._add(f, FUNCTION, Place(self.root, f.__qualname__), False)
+
+
+def _parts_of(value: Any) -> tuple[str, ...]:
+    if isinstance(value, types.MethodType):
+        return "__self__", "__func__"
+    if isinstance(value, functools.partial):
+        return "func", "args", "keywords"
+    return ("function",)
+
+
+_KINDS: dict[type, Kind] = {
+    list: LIST, tuple: TUPLE, dict: DICTIONARY, OrderedDict: DICTIONARY, set: SET, frozenset: SET,
+    types.FunctionType: FUNCTION, types.MethodType: BOUND, functools.partial: BOUND,
+}  # fmt: skip
+
+
+def register_bound(kind: type) -> None:
+    """A class whose objects are functions around another, in the attribute `function`."""
+    _KINDS[kind] = BOUND
+
+
+def _classified(value: Any) -> Kind:
+    kind = kind_of(value)
+    found = _KINDS.get(kind)
+    if found is not None:
+        return found
+    if is_tensor(value):
+        return TENSOR
+    if isinstance(value, type):
+        return OPAQUE if is_library(kind_of_module(value)) else CLASS
+    if isinstance(value, (*_CLOSED, np.ndarray)):
+        return OPAQUE
+    for base, known in ((tuple, TUPLE), (list, LIST), (dict, DICTIONARY)):
+        if issubclass(kind, base):
+            return known
+    hidden = is_library(kind.__module__) and not (kind.__module__.startswith("chainrule") and hasattr(value, "__dict__"))
+    return OPAQUE if hidden and not isinstance(value, types.SimpleNamespace) else OBJECT
+
+
+def kind_of_module(kind: Any) -> str:
+    """The module in which a class was written."""
+    return str(getattr(kind, "__module__", ""))
+
+
+@functools.cache
+def names_in(code: types.CodeType) -> frozenset[str]:
+    """The names in a function's code, and in what is defined within it: what it may look up, `getattr` by text too."""
+    names: set[str] = set()
+    todo: list[Any] = [code]
+    while todo:
+        found = todo.pop()
+        if isinstance(found, types.CodeType):
+            names.update(found.co_names, found.co_freevars)
+            todo += found.co_consts
+        elif isinstance(found, str) and found.isidentifier():
+            names.add(found)
+        elif isinstance(found, (tuple, frozenset)):
+            todo += found  # pyright: ignore[reportUnknownArgumentType]
+    return frozenset(names)

@@ -1,0 +1,206 @@
+"""What a traced function leaves, as code that makes it anew at every call: results, and what was bound to places.
+
+The idea: every object that the trace made becomes one line, `r3 = ...`, so two places that hold one object hold one
+object afterwards.  What was there before is referred to by its name in the generated function.
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from chainrule import tree
+from chainrule.backends.abstract import Abstract, Equation
+from chainrule.compiler.places import ATOMS, Thing, kind_of
+from chainrule.core.calls import is_tensor, wrap
+from chainrule.core.graph import is_freed, leaf_node
+from chainrule.errors import SideEffectError, explain
+
+_CONSTANTS = (*ATOMS, enum.Enum, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, np.ufunc)
+_NUMBER = {"f": "float", "i": "int", "u": "int", "b": "bool", "c": "complex"}
+
+
+class KeptError(Exception):
+    """A traced value would be kept where no later call can renew it."""
+
+
+class Code:
+    """Lines of code and the objects that they name."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.space: dict[str, Any] = {}
+        self._names: dict[int, str] = {}
+        self._kept: list[Any] = []
+
+    def constant(self, value: Any, letter: str = "c") -> str:
+        """A name for an object."""
+        name = self._names.get(id(value))
+        if name is None:
+            name = self._names[id(value)] = f"{letter}{len(self.space)}_"
+            self.space[name] = value
+            self._kept.append(value)
+        return name
+
+    def literal(self, value: Any) -> str:
+        """A plain value as text, or a name for it."""
+        if value is None or type(value) in (bool, str) or (type(value) is int and abs(value) < 2**31):
+            return repr(value)
+        return self.constant(value)
+
+
+class Results:
+    """The code that makes what the trace left.
+
+    `thing_of` and `input_of` tell what was there before: the thing that an object is, the number of the input whose box
+    it is.  `node_of` says what becomes of the node of a tensor that was computed: text for its new node.
+    """
+
+    def __init__(
+        self, code: Code, thing_of: Callable[[Any], Thing | None], input_of: Callable[[Any], int | None],
+        node_of: Callable[[Any], str],
+    ) -> None:  # fmt: skip
+        self.code = code
+        self.thing_of = thing_of
+        self.input_of = input_of
+        self.node_of = node_of
+        self.outputs: list[Equation] = []
+        self.things: set[int] = set()
+        """Numbers of the things that the code refers to."""
+        self.inputs: set[int] = set()
+        self.used: list[Any] = []
+        """Every box and tensor met, new and old."""
+        self._made: dict[int, str] = {}
+        self._kept: list[Any] = []
+
+    def fresh(self, equation: Equation) -> str:
+        """One more output of the program."""
+        self.outputs.append(equation)
+        return f"v[{len(self.outputs) - 1}]"
+
+    def _named(self, value: Any, text: str) -> str:
+        name = self._made[id(value)] = f"r{len(self._made)}"
+        self._kept.append(value)
+        self.code.lines.append(f"{name} = {text}")
+        return name
+
+    def expression(self, value: Any, as_array: bool = False) -> str:
+        """Text for `value`.  `as_array`: a 0-d array stays one, as the gradient of a parameter does.
+
+        **Raises** KeptError for what cannot be made anew.
+        """
+        if id(value) in self._made:
+            return self._made[id(value)]
+        if isinstance(value, Abstract):
+            return self._array(value, as_array)
+        thing = self.thing_of(value)
+        if thing is not None:
+            self.things.add(thing.number)
+            return name_of(thing)
+        if is_tensor(value):
+            return self._tensor(value)
+        if isinstance(value, _CONSTANTS):
+            return self.code.literal(value)
+        if type(value) is np.ndarray:
+            return self._named(value, f"{self.code.constant(value.copy())}.copy()")
+        return self._group(value)
+
+    def _array(self, box: Abstract, as_array: bool) -> str:
+        self.used.append(box)
+        number = self.input_of(box)
+        if number is not None:
+            self.inputs.add(number)
+            return f"x{number}"
+        output = self.fresh(box.equation)
+        if box.weak:
+            return self._named(box, f"{_NUMBER[box.dtype.kind]}({output})")
+        if as_array or (box.shape == () and not box.fixed):
+            return self._named(box, f"asarray({output})" if box.shape == () else output)
+        return self._named(box, f"{output}[()]" if box.shape == () else output)
+
+    def _tensor(self, tensor: Any) -> str:
+        self.used.append(tensor)
+        kind = kind_of(tensor)
+        self.code.space.update(wrap=wrap, leaf_node=leaf_node)
+        data = self.expression(tensor.data, tensor.is_leaf and tensor.node is not None)
+        name = self._named(tensor, f"wrap({data}, None, {self.code.constant(kind)})")
+        if tensor.node is not None:
+            text = f"leaf_node({name})" if tensor.node[1] is None and not is_freed(tensor.node) else self.node_of(tensor)
+            self.code.lines.append(f"{name}.node = {text}")
+        if tensor.grad is not None:
+            self.code.lines.append(f"{name}.grad = {self.expression(tensor.grad, True)}")
+        return name
+
+    def _group(self, value: Any) -> str:
+        kind = kind_of(value)
+        if kind in (list, tuple):
+            entries = "".join(self.expression(entry) + ", " for entry in value)
+            return self._named(value, f"[{entries}]" if kind is list else f"({entries})")
+        if kind in (dict, OrderedDict):
+            entries = "".join(f"{self.code.literal(k)}: {self.expression(v)}, " for k, v in value.items())
+            return self._named(value, f"{{{entries}}}" if kind is dict else f"OrderedDict({{{entries}}})")
+        if kind in (set, frozenset) and all(isinstance(entry, ATOMS) for entry in value):
+            return self._named(value, f"{kind.__name__}({self.code.constant(kind(value))})")
+        if isinstance(value, tuple) and hasattr(value, "_make"):
+            entries = "".join(self.expression(entry) + ", " for entry in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            return self._named(value, f"{self.code.constant(kind)}._make(({entries}))")
+        if tree.is_object(value):
+            return self._tree(value)
+        if isinstance(getattr(value, "__dict__", None), dict) and kind.__reduce_ex__ is object.__reduce_ex__:
+            return self._object(value, kind)
+        if not self._holds_traced(value):
+            return self.code.constant(value)
+        raise KeptError(kind.__name__)
+
+    def _tree(self, value: Any) -> str:
+        leaves, structure = tree.flatten(value)
+        self.code.space["unflatten"] = tree.unflatten
+        entries = "".join(self.expression(leaf) + ", " for leaf in leaves)
+        return self._named(value, f"unflatten({self.code.constant(structure)}, [{entries}])")
+
+    def _object(self, value: Any, kind: type) -> str:
+        """An object of a class of the user's: made without its constructor, as copies are."""
+        if kind.__basicsize__ > object.__basicsize__ + 16 or not self._holds_traced(value):
+            if self._holds_traced(value):
+                raise KeptError(kind.__name__)
+            return self.code.constant(value)
+        name = self._named(value, f"object.__new__({self.code.constant(kind)})")
+        entries = "".join(f"{key!r}: {self.expression(held)}, " for key, held in vars(value).items())
+        self.code.lines.append(f"{name}.__dict__.update({{{entries}}})")
+        return name
+
+    def _holds_traced(self, value: Any) -> bool:
+        seen: set[int] = set()
+        todo: list[Any] = [value]
+        while todo:
+            found = todo.pop()
+            if isinstance(found, Abstract) or (is_tensor(found) and isinstance(found.data, Abstract)):
+                return True
+            if id(found) in seen or isinstance(found, _CONSTANTS):
+                continue
+            seen.add(id(found))
+            self._kept.append(found)
+            if isinstance(found, dict):
+                todo += found.values()  # pyright: ignore[reportUnknownArgumentType]
+            elif isinstance(found, (list, tuple, set, frozenset)):
+                todo += found  # pyright: ignore[reportUnknownArgumentType]
+            else:
+                todo += getattr(found, "__dict__", {}).values()
+        return False
+
+
+def name_of(thing: Thing) -> str:
+    """The name of a thing in generated code."""
+    return f"{'a' if thing.given else 'o'}{thing.number}"
+
+
+def kept_error(where: str, line: str, what: str) -> SideEffectError:
+    """The error for a traced value that a later call could not renew."""
+    at = f" at {line}" if line else ""
+    remedy = "to return it, or to keep tensors and arrays in attributes, lists and dictionaries"
+    return SideEffectError(explain("jit", f"{where}{at}: {what}", remedy=remedy))

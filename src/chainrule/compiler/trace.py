@@ -1,0 +1,394 @@
+"""One run of a function on boxes: arrays in all places are exchanged for abstract ones, and what is left is compared.
+
+Afterwards every object is as it was, also where the function failed.  What the comparison finds is the specialisation:
+a program, where its inputs stand, and what is to be written where (`Traced`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from chainrule import modes
+from chainrule.backends.abstract import Abstract, Equation, reach_equations
+from chainrule.backends.registry import is_foreign
+from chainrule.compiler.effects import Generators, Watch, find_line
+from chainrule.compiler.places import (
+    LIST, MISSING, OPAQUE, SET, TENSOR, TUPLE, Place, Thing, Walk, is_library, names_in,
+)
+from chainrule.compiler.results import Code, KeptError, Results, kept_error
+from chainrule.core.calls import is_tensor, wrap
+from chainrule.core.equations import Trace, tracing
+from chainrule.core.graph import Node, is_freed, leaf_node, next_number
+from chainrule.errors import SideEffectError, explain
+from chainrule.transforms.arguments import identity
+
+_IDENTITY: Any = identity.primitive  # pyright: ignore[reportFunctionMemberAccess]
+Path = tuple[Any, ...]
+
+
+class EagerError(Exception):
+    """The function cannot run compiled, for the reason given, and runs as it is."""
+
+
+class AgainError(Exception):
+    """The trace has to begin again, knowing more."""
+
+
+class Choices:
+    """What earlier traces of a function taught about its numbers: by path, whether they are inputs or guarded."""
+
+    def __init__(self) -> None:
+        self.lifted: set[Path] = set()
+        self.guarded: set[Path] = set()
+        self.names: set[str] = set()
+        self.spaces: dict[int, dict[str, Any]] = {}
+
+    def is_live(self, place: Place, value: Any) -> bool:
+        """Whether a number is an input: arguments, the floats of an optimiser's groups, and what was seen to change."""
+        kind = type(value)
+        if kind not in (int, float) and not isinstance(value, np.generic):
+            return False
+        path = place.path
+        if path in self.guarded:
+            return False
+        if path in self.lifted:
+            return True
+        if place.owner.given and _is_argument(place.owner):
+            return True
+        return kind is float and value != 0.0 and len(path) >= 3 and path[-3] == "param_groups"
+
+
+def _is_argument(thing: Thing) -> bool:
+    """Whether a container is one of the arguments, or within one."""
+    place = thing.first
+    while place is not None and place.owner.kind.by_name is False:
+        place = place.owner.first
+    return place is None
+
+
+class Input:
+    """An array or a number that the program reads from a place."""
+
+    __slots__ = ("box", "equation", "number", "places", "value")
+
+    def __init__(self, number: int, value: Any, place: Place) -> None:
+        self.number = number
+        self.value = value
+        self.places = [place]
+        kind = type(value)
+        weak = kind in (int, float)
+        like = np.asarray(value)
+        self.box = Abstract(like.shape, like.dtype, None, weak, fixed=weak or isinstance(value, np.generic))
+        self.equation = self.box.equation
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is memory that can be written."""
+        return type(self.value) is np.ndarray
+
+
+class Noted(Trace):
+    """The trace of a compiled function: a number that is asked for its value is guarded from then on."""
+
+    def __init__(self, careful: bool, run: Run) -> None:
+        super().__init__(careful)
+        self.run = run
+
+    def asked(self, box: Abstract) -> None:
+        """**Raises** AgainError where the value depends on nothing but numbers of Python's."""
+        needed = {e.number for e in reach_equations([box.equation])}
+        numbers = [i for i in self.run.inputs if i.box.weak and i.equation.number in needed]
+        arrays = [i for i in self.run.inputs if not i.box.weak and i.equation.number in needed]
+        if numbers and not arrays:
+            self.run.choices.guarded.update(place.path for i in numbers for place in i.places)
+            self.run.is_over = True
+            raise AgainError
+
+
+class Run:
+    """A function, its arguments, and everything reached from them, with boxes in all places."""
+
+    def __init__(
+        self, f: Any, arguments: list[Any], keywords: dict[str, Any], choices: Choices, careful: bool = False
+    ) -> None:
+        self.f = f
+        self.given_arguments, self.given_keywords = tuple(arguments), dict(keywords)
+        self.arguments, self.keywords = list(arguments), dict(keywords)
+        self.choices = choices
+        self.walk = Walk(f, self.arguments, self.keywords, choices.names, list(choices.spaces.values()))
+        self.watch = Watch()
+        self.trace = Noted(careful, self)
+        self.inputs: list[Input] = []
+        self._by_array: dict[int, Input] = {}
+        self._by_box: dict[int, Input] = {}
+        self.placed: dict[tuple[int, Any], Any] = {}
+        """What stands in a place during the trace, where that is not what stood there: by (number of the thing, key)."""
+        self.nodes: list[tuple[Thing, Node | None, Any, int, list[Any]]] = []
+        self.outer: dict[int, tuple[Thing, Any]] = {}
+        """By the number of its node: a tensor that was computed outside, and what stands for it where walks arrive."""
+        self.generators = Generators(self.walk)
+        self.result: Any = None
+        self.is_over = False
+        """Whether it has to begin again, though the function may have caught what said so."""
+        self._find_inputs()
+
+    # ------------------------------------------------------------------------------------------------- boxes
+    def _find_inputs(self) -> None:
+        for thing in self.walk:
+            for key, value in thing.before.items():
+                kind = type(value)
+                if kind is np.ndarray:
+                    if value.dtype.kind not in "biufc":
+                        continue
+                    if not value.dtype.isnative:
+                        raise EagerError("an array in foreign byte order")
+                    self._input(value, Place(thing, key), id(value))
+                elif kind in (int, float) or isinstance(value, np.generic):
+                    place = Place(thing, key)
+                    if thing.kind is TENSOR or self.choices.is_live(place, value):
+                        self._input(value, place, None)
+                elif isinstance(value, np.ndarray) or is_foreign(value):
+                    raise EagerError(f"an array of {kind.__module__}.{kind.__name__}")
+
+    def _input(self, value: Any, place: Place, identity: int | None) -> None:
+        known = None if identity is None else self._by_array.get(identity)
+        if known is not None:
+            known.places.append(place)
+            return
+        if type(value) is int and abs(value) >= 2**63:
+            return
+        made = Input(len(self.inputs), value, place)
+        self.inputs.append(made)
+        self._by_box[id(made.box)] = made
+        if identity is not None:
+            self._by_array[identity] = made
+
+    def input_of(self, box: Any) -> Input | None:
+        """The input whose box this is."""
+        return self._by_box.get(id(box))
+
+    def _put_boxes(self) -> None:
+        tuples: dict[int, dict[Any, Any]] = {}
+        for found in self.inputs:
+            for owner, key in found.places:
+                if owner.kind is TUPLE:
+                    tuples.setdefault(owner.number, {})[key] = found.box
+                else:
+                    self.placed[owner.number, key] = found.box
+        for thing in sorted(self.walk, key=lambda t: -t.number):
+            if thing.number in tuples:
+                self._rebuild(thing, tuples)
+        for thing in self.walk:
+            for key in thing.before:
+                if (thing.number, key) in self.placed:
+                    thing.kind.write(thing.value, key, self.placed[thing.number, key])
+
+    def _rebuild(self, thing: Thing, tuples: dict[int, dict[Any, Any]]) -> None:
+        """Another tuple in the places of one that holds arrays or live numbers."""
+        entries = [tuples[thing.number].get(k, v) for k, v in enumerate(thing.value)]
+        kind = type(thing.value)
+        made = kind._make(entries) if hasattr(kind, "_make") else kind(entries)
+        for owner, key in [*([thing.first] if thing.first else []), *self.walk.others.get(id(thing.value), ())]:
+            if owner.kind is TUPLE:
+                tuples.setdefault(owner.number, {})[key] = made
+            elif key in owner.before:
+                self.placed[owner.number, key] = made
+            else:
+                raise EagerError("an array in the defaults of a function or in functools.partial")
+
+    def _exchange_nodes(self) -> None:
+        for thing in self.walk:
+            if thing.kind is not TENSOR:
+                continue
+            tensor, node = thing.value, thing.value.node
+            leaf = node[3] if node is not None and node[1] is None else None
+            written, aliases = (leaf.written, list(leaf.aliases)) if leaf is not None else (0, [])
+            self.nodes.append((thing, node, getattr(tensor, "shared", MISSING), written, aliases))
+            if node is not None and leaf is None:
+                stand_in = wrap(tensor.data, None)
+                stand_in.node = leaf_node(stand_in)
+                tensor.node = [next_number(), _IDENTITY, (stand_in.node,), (), (), tensor.data.shape, tensor.data.dtype]
+                self.outer[stand_in.node[0]] = thing, stand_in
+
+    # ----------------------------------------------------------------------------------------------- the run
+    def go(self) -> None:
+        """Run the function on boxes; `finish` has to follow."""
+        self._put_boxes()
+        self._exchange_nodes()
+        with tracing(self.trace), self.watch.open():
+            self.result = self.f(*self.arguments, **self.keywords)
+
+    def restore(self) -> None:
+        """Leave every object as it was."""
+        for thing in self.walk:
+            if thing.kind in (SET, TUPLE, OPAQUE):
+                continue
+            if thing.kind is LIST:
+                thing.value[:] = thing.before.values()
+                continue
+            now = thing.now()
+            for key, value in thing.before.items():
+                if now.get(key, MISSING) is not value:
+                    if value is MISSING:
+                        thing.kind.delete(thing.value, key)
+                    else:
+                        thing.kind.write(thing.value, key, value)
+            for key in now:
+                if key not in thing.before and thing.kind is not TENSOR:
+                    thing.kind.delete(thing.value, key)
+        for thing, node, shared, written, aliases in self.nodes:
+            tensor = thing.value
+            tensor.node = node
+            if node is not None and node[1] is None:
+                node[3].written, node[3].aliases[:] = written, aliases
+            if shared is not MISSING:
+                tensor.shared = shared
+            elif hasattr(tensor, "shared"):
+                del tensor.shared
+        self.generators.restore()
+
+    def has_learnt(self) -> bool:
+        """Whether code was entered that names globals which the walk did not look at."""
+        names, spaces = set[str](), dict[int, dict[str, Any]]()
+        for code, space in self.watch.codes.items():
+            if not is_library(space.get("__name__", "")):
+                names |= names_in(code)
+                spaces[id(space)] = space
+        new = not names <= self.walk.names or any(self.walk.thing(space) is None for space in spaces.values())
+        if new:
+            self.choices.names |= names
+            self.choices.spaces.update(spaces)
+        return new
+
+
+class Effect:
+    """Something that is written after the program has run: a place, and the text of its new content; None deletes."""
+
+    __slots__ = ("key", "text", "thing")
+
+    def __init__(self, thing: Thing, key: Any, text: str | None) -> None:
+        self.thing = thing
+        self.key = key
+        self.text = text
+
+
+class Traced:
+    """What a finished run says: outputs, what is written in place, what is bound, and the lines that make it."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.walk = run.walk
+        self.code = Code()
+        self.effects: list[Effect] = []
+        self.live: list[Any] = []
+        """Tensors left behind whose graph leads out of the function."""
+        self.results = Results(self.code, run.walk.thing, self._input_number, self._node_of)
+        self.written = [i for i in run.inputs if i.is_array and i.box.equation is not i.equation]
+        for thing in run.walk:
+            self._compare(thing)
+        self._check_walks()
+        try:
+            self.answer = self.results.expression(run.result)
+        except KeptError as error:
+            raise kept_error("the result", "", f"a {error} cannot be made anew at every call") from None
+
+    def _input_number(self, box: Any) -> int | None:
+        found = self.run.input_of(box)
+        return None if found is None else found.number
+
+    def _node_of(self, tensor: Any) -> str:
+        """The node of a tensor that was computed and is left behind."""
+        if is_freed(tensor.node):
+            return self.code.constant([0, _IDENTITY, None, None, (), tensor.shape, tensor.dtype])
+        self.live.append(tensor)
+        return f"nodes[{len(self.live) - 1}]"
+
+    # --------------------------------------------------------------------------------------------- comparing
+    def _compare(self, thing: Thing) -> None:
+        if thing.kind in (TUPLE, OPAQUE):
+            return
+        if thing.kind is SET:
+            return
+        now, before = thing.now(), thing.before
+        if thing.kind is LIST and len(now) != len(before):
+            self._refuse_growth(thing, len(before))
+        for key in itertools.chain(before, (k for k in now if k not in before)):
+            expected = self.run.placed.get((thing.number, key), before.get(key, MISSING))
+            value = now.get(key, MISSING)
+            if value is expected or _is_same(value, expected):
+                continue
+            self._changed(thing, key, value, before.get(key, MISSING))
+
+    def _changed(self, thing: Thing, key: Any, value: Any, before: Any) -> None:
+        place = Place(thing, key)
+        if type(value) in (int, float) and type(before) is type(value) and place.path not in self.run.choices.guarded:
+            self.run.choices.lifted.add(place.path)
+            raise AgainError
+        if value is MISSING:
+            self.effects.append(Effect(thing, key, None))
+            return
+        try:
+            text = self.results.expression(value, as_array=type(before) is np.ndarray or key == "grad")
+        except KeptError as error:
+            where = self._line(lambda: thing.now().get(key, MISSING) is not self._expected(thing, key))
+            raise kept_error(str(place), where, f"a {error} keeps a traced value") from None
+        self.effects.append(Effect(thing, key, text))
+
+    def _expected(self, thing: Thing, key: Any) -> Any:
+        return self.run.placed.get((thing.number, key), thing.before.get(key, MISSING))
+
+    def _refuse_growth(self, thing: Thing, length: int) -> None:
+        where = self.run.watch.grown.get(id(thing.value)) or self._line(lambda: len(thing.value) != length)
+        name = str(thing.first)
+        change = "grows" if len(thing.value) > length else "shrinks"
+        fault = f"{name} {change} at {where}: a list that the compiled function found would change once only"
+        remedy = "to return the value, and to keep it outside"
+        raise SideEffectError(explain("jit", fault, remedy=remedy))
+
+    def _line(self, has_happened: Callable[[], bool]) -> str:
+        """Where something happens, found by a second run."""
+        run = self.run
+        run.restore()
+        run.placed.clear()
+        again = Run(run.f, list(run.given_arguments), run.given_keywords, run.choices)
+
+        def go() -> None:
+            again._put_boxes()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+            with tracing(Trace()):
+                again.f(*again.arguments, **again.keywords)
+
+        run.placed.update(again.placed)
+        try:
+            return find_line(go, has_happened)
+        finally:
+            again.restore()
+
+    def _check_walks(self) -> None:
+        """A backward pass of the function that goes on outside of it, and tensors that change what they are."""
+        for thing, stand_in in self.run.outer.values():
+            if stand_in.grad is not None:
+                raise EagerError(f"backward reaches the graph of {thing.first}, which was recorded outside")
+        for thing, node, *_ in self.run.nodes:
+            now = thing.value.node
+            was_outer = node is not None and node[1] is not None
+            if (now is not node and not was_outer) or (was_outer and (now is None or now[1] is not _IDENTITY)):
+                raise EagerError(f"{thing.first} becomes another kind of tensor")
+
+
+def _is_same(value: Any, expected: Any) -> bool:
+    """Whether two plain values are the same one, whatever object they are."""
+    kind = type(value)
+    if kind is not type(expected) or kind not in (int, float, str, bytes, bool, complex):
+        return False
+    return value == expected and repr(value) == repr(expected)
+
+
+def outputs_of(traced: Traced) -> tuple[list[Equation], list[int | None]]:
+    """All outputs of a program, the fresh ones first, and for each the number of the input it is written to."""
+    fresh = traced.results.outputs
+    outputs = [*fresh, *(i.box.equation for i in traced.written)]
+    return outputs, [*(None for _ in fresh), *(i.number for i in traced.written)]
