@@ -21,6 +21,10 @@ Epilogue = Callable[[Writer, str, str], None]
 """`epilogue(w, row, rows)`: something done with `rows` finished rows from number `row` on, counted over all batches."""
 
 
+Layout = tuple[int, tuple[int, ...]]
+"""Offset and strides (batch, rows, columns), in entries of the operand; any number along axes of length 1."""
+
+
 class Matrices(NamedTuple):
     """Where the entries of a matrix of each batch lie, in entries from the start of the operand."""
 
@@ -29,6 +33,11 @@ class Matrices(NamedTuple):
     """A stride for each axis of the batch; 0 where all have the same."""
     row: int
     column: int
+
+    @staticmethod
+    def of(layout: Layout) -> Matrices:
+        offset, (*batch, row, column) = layout
+        return Matrices(offset, tuple(batch), row, column)
 
     def turned(self) -> Matrices:
         return self._replace(row=self.column, column=self.row)
@@ -53,9 +62,9 @@ def dot_kernel(
     m: int,
     n: int,
     k: int,
-    a: Matrices,
-    b: Matrices,
-    c: Matrices,
+    a: Layout,
+    b: Layout,
+    c: Layout,
     *,
     more: int = 0,
     written: tuple[int, ...] = (),
@@ -65,10 +74,11 @@ def dot_kernel(
 
     Of the further operands it writes those of the numbers `written`.
     """
-    problem, swapped = Problem(batch, m, n, k, a, b, c), epilogue is None and c.column != 1 and c.row == 1
+    p = problem(batch, m, n, k, a, b, c)
+    swapped = epilogue is None and p.c.column != 1 and p.c.row == 1
     if swapped:
-        problem = Problem(batch, n, m, k, b.turned(), a.turned(), c.turned())
-    made = _Product(machine, dtype, merged(problem), epilogue, ("%a1", "%a0", "%a2") if swapped else ("%a0", "%a1", "%a2"))  # fmt: skip
+        p = Problem(batch, n, m, k, p.b.turned(), p.a.turned(), p.c.turned())
+    made = _Product(machine, dtype, merged(p), epilogue, ("%a1", "%a0", "%a2") if swapped else ("%a0", "%a1", "%a2"))  # fmt: skip
     body = made.write()
     size, itemsize = prod(batch), scalar(dtype).bytes
     return Kernel(
@@ -83,6 +93,16 @@ def dot_kernel(
         flop=2.0 * size * m * n * k,
         moved=float(itemsize * size * (m * k + n * k + m * n)),
     )
+
+
+def problem(batch: Shape, m: int, n: int, k: int, a: Layout, b: Layout, c: Layout) -> Problem:
+    """Axes of length 1 lie as if they were longer ones of neighbours."""
+    x, y, z = Matrices.of(a), Matrices.of(b), Matrices.of(c)
+    if n == 1:
+        y, z = y._replace(column=1), z._replace(column=1)
+    if k == 1:
+        x = x._replace(column=1)
+    return Problem(batch, m, n, k, x, y, z)
 
 
 def merged(p: Problem) -> Problem:
@@ -112,16 +132,16 @@ class _Columns(NamedTuple):
 
 
 # Entries along k summed in registers before the sums go to memory.
-_DEEP = 512
+_DEEP = 768
 
 
 def _depth(k: int) -> int:
     """Length of the pieces into which k is cut, equal ones if possible."""
-    fewest = -(-k // _DEEP)
+    fewest = max(1, -(-k // _DEEP))
     for pieces in range(fewest, 2 * fewest):
         if k % pieces == 0:
             return k // pieces
-    return -(-k // fewest + 7) // 8 * 8
+    return (-(-k // fewest) + 7) // 8 * 8
 
 
 class _Product:
@@ -134,10 +154,10 @@ class _Product:
         self.tile: Tile = choose(machine, dtype, p.m, p.n)
         rows, vectors, width = self.tile
         self.panel = vectors * width
-        self.deep = _depth(p.k)
+        self.deep = max(1, _depth(p.k))
         # a packed piece of b takes half of the L2 cache
         wide = max(1, machine.l2_bytes // 2 // bytes_ // self.deep // self.panel)
-        self.blocked = self.deep < p.k or wide < p.n // self.panel
+        self.blocked = self.deep != p.k or wide < p.n // self.panel
         self.wide = wide if self.blocked else -(-p.n // self.panel)
         self.packs_b = self.blocked or p.b.column != 1 or p.n < width
         far = p.a.column != 1 and abs(p.a.column) * bytes_ >= 4 * machine.vector_bytes and self.panel < p.n

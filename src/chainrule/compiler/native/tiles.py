@@ -12,6 +12,8 @@ PIPES = 2
 LATENCY = 4
 """Cycles until a sum may be used again."""
 
+_EDGE = 0.03
+
 
 class Registers(Protocol):
     """What we ask of a machine."""
@@ -57,7 +59,9 @@ def choose(machine: Registers, dtype: Any, m: int, n: int) -> Tile:
         rows, vectors = tile
         full, rest = divmod(across, vectors)
         each = full * _cycles(rows, vectors) + (_cycles(rows, rest) if rest else 0)
-        return -(-m // rows) * each, -rows * vectors
+        # every kind of edge is one more tile to be written
+        edges = 1 + _EDGE * ((rest > 0) + (m % rows > 0))
+        return -(-m // rows) * each * edges, -rows * vectors
 
     fitting = [
         (rows, vectors)
