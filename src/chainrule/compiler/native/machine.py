@@ -142,5 +142,3 @@ def symbol(*names: str, within: ctypes.CDLL | None = None) -> int:
         if found is not None:
             return ctypes.cast(found, ctypes.c_void_p).value or 0
     return 0
-
-

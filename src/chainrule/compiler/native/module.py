@@ -38,7 +38,8 @@ def duration(kernel: Kernel) -> float:
 
 
 def build(schedule: Schedule, inputs: int, architecture: str, threads: int = 1, *, timed: bool = False) -> Module:
-    """The text of a program with so many inputs, for at most `threads` threads; `timed`: each step notes when it ended."""
+    """The text of a program with so many inputs, for at most `threads` threads; `timed`, for
+    one: each step notes when it began and when it ended."""
     calls = [step for step in schedule.steps if isinstance(step, Call)]
     seconds = sum(duration(call.kernel) for call in calls)
     parallel = threads > 1 and seconds >= PARALLEL_FROM and any(_shared(call.kernel) for call in calls)
@@ -55,7 +56,9 @@ def _shared(kernel: Kernel) -> bool:
 
 
 class _Emitter:
-    def __init__(self, schedule: Schedule, inputs: int, architecture: str, parallel: bool, arena: int, scratch: int, timed: bool):  # noqa: PLR0917
+    def __init__(
+        self, schedule: Schedule, inputs: int, architecture: str, parallel: bool, arena: int, scratch: int, timed: bool
+    ):  # noqa: PLR0917
         self.schedule, self.architecture, self.parallel = schedule, architecture, parallel
         self.arena, self.scratch, self.timed = arena, scratch, timed
         self.inputs = inputs
@@ -130,10 +133,14 @@ class _Emitter:
             self._barrier(w)
         self._since = "shared" if shared else "alone" if self.parallel else ""
         name = self._named(kernel)
+        if self.timed:
+            _stamp(w, self.architecture, 2 * number)
         pointers = [f"ptr {self._pointer(w, place)}" for place in call.operands]
 
         def invoke(begin: str, end: str) -> None:
-            w.line(f"call void @{name}({', '.join([*pointers, 'ptr %scratch', 'ptr %frame', f'i64 {begin}', f'i64 {end}'])})")
+            w.line(
+                f"call void @{name}({', '.join([*pointers, 'ptr %scratch', 'ptr %frame', f'i64 {begin}', f'i64 {end}'])})"
+            )
 
         if shared:
             begin = w.value(f"udiv i64 {w.value(f'mul i64 %thread, {kernel.extent}')}, %threads")
@@ -145,7 +152,7 @@ class _Emitter:
         else:
             invoke("0", str(kernel.extent))
         if self.timed:
-            _stamp(w, self.architecture, number, self.parallel)
+            _stamp(w, self.architecture, 2 * number + 1)
 
     def _barrier(self, w: Writer) -> None:
         """All threads of the call wait for each other.  The counter only grows, so that nobody has to reset it."""
@@ -231,22 +238,18 @@ def _note_flag(w: Writer, architecture: str) -> None:
     w.when(w.value(f"icmp ne i32 {up}, 0"), note)
 
 
-def _stamp(w: Writer, architecture: str, number: int, parallel: bool) -> None:
-    """Note the counter of cycles, or of another steady clock, after step `number`."""
-
-    def note() -> None:
-        if architecture == "aarch64":  # where user programs may not read the cycles
-            now = w.value('call i64 asm sideeffect "mrs $0, cntvct_el0", "=r"()')
-        else:
-            w.declarations.add("declare i64 @llvm.readcyclecounter()")
-            now = w.value("call i64 @llvm.readcyclecounter()")
-        times = w.value(f"load ptr, ptr {w.value(f'getelementptr i8, ptr %frame, i64 {frame.TIMES}')}")
-        w.line(f"store i64 {now}, ptr {w.value(f'getelementptr i64, ptr {times}, i64 {number}')}")
-
-    if parallel:
-        w.when(w.value("icmp eq i64 %thread, 0"), note)
+def _stamp(w: Writer, architecture: str, number: int) -> None:
+    """Note the counter of cycles, or of another steady clock."""
+    if architecture == "aarch64":  # where user programs may not read the cycles
+        now = w.value('call i64 asm sideeffect "mrs $0, cntvct_el0", "=r"()')
     else:
-        note()
+        if architecture == "x86_64":  # what came before must have ended
+            w.declarations.add("declare void @llvm.x86.sse2.lfence()")
+            w.line("call void @llvm.x86.sse2.lfence()")
+        w.declarations.add("declare i64 @llvm.readcyclecounter()")
+        now = w.value("call i64 @llvm.readcyclecounter()")
+    times = w.value(f"load ptr, ptr {w.value(f'getelementptr i8, ptr %frame, i64 {frame.TIMES}')}")
+    w.line(f"store i64 {now}, ptr {w.value(f'getelementptr i64, ptr {times}, i64 {number}')}")
 
 
 def invalid_mask() -> int:
