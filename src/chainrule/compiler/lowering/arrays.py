@@ -96,10 +96,10 @@ class Array:
     def __ge__(self, other: Any) -> Array:
         return elementwise(self.graph, "greater_equal", self, other)
 
-    def __eq__(self, other: Any) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride] - as every array
+    def __eq__(self, other: object) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride] - as every array
         return elementwise(self.graph, "equal", self, other)
 
-    def __ne__(self, other: Any) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride] - as every array
+    def __ne__(self, other: object) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride] - as every array
         return elementwise(self.graph, "not_equal", self, other)
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
@@ -220,7 +220,7 @@ def power(graph: Simplifying, x: Array, y: Any) -> Array:
     """x to a power; one that is known and small as products, as NumPy takes a square, and a root for 0.5."""
     *types, result = loop(np.power, (kind_of(x), kind_of(y)))
     if type(y) not in _NUMBERS:
-        if result.kind not in "f":
+        if result.kind != "f":
             raise NoSpellingError("a power of integers")
         return elementwise(graph, "power", x, y)
     base = Array(graph, graph.cast(x.expression, types[0]))

@@ -160,7 +160,7 @@ def take(graph: Simplifying, x: Expression, indices: Expression, axis: int) -> E
     known = np.asarray(at.attribute) if at.op in ("constant", "literal") else None
     if at.op == "view" and at.arguments[0].op == "literal":
         known = np.broadcast_to(np.asarray(at.arguments[0].attribute), at.shape)
-    if known is not None and known.size and 0 <= known.min() and known.max() < x.shape[axis]:
+    if known is not None and known.size and known.min() >= 0 and known.max() < x.shape[axis]:
         even = affine(known)
         if even is not None:
             return _evenly(graph, x, even, at.shape, axis)
@@ -185,12 +185,18 @@ _SEARCHED = 512
 """Up to this length one entry is picked by comparing its index with all: that fuses into the loop over a row."""
 
 
-def _chosen(graph: Simplifying, indices: Expression, shape: Shape, axis: int) -> Expression:
-    """Where `indices`, one along the axis, point to."""
-    at = graph.bounded(positions(graph, indices, shape[axis]), shape[axis])
+def _chosen(graph: Simplifying, at: Expression, shape: Shape, axis: int) -> Expression:
+    """Where positions, one along the axis, point to."""
     places = counter(graph, shape, axis)
-    wanted = graph.broadcast(graph.cast(at, places.dtype), shape)
-    return graph.apply("equal", places, wanted)
+    wanted = graph.cast(graph.bounded(at, shape[axis]), places.dtype)
+    return graph.apply("equal", places, graph.broadcast(wanted, shape))
+
+
+def picked(graph: Simplifying, x: Expression, classes: Expression) -> Expression:
+    """One entry of each row; a negative class is out of range."""
+    at = graph.reshape(graph.cast(classes, _INT64), (x.shape[0], 1))
+    there = _chosen(graph, at, x.shape, 1)
+    return graph.reduce("sum", graph.apply("select", there, x, graph.literal(0, x.dtype, x.shape)), (1,))
 
 
 def _axes_together(x: Expression, indices: Expression, axis: int) -> Shape:
@@ -207,9 +213,9 @@ def taken_along(graph: Simplifying, x: Expression, indices: Expression, axis: in
     whole = (*shape[:axis], length, *shape[axis + 1 :])
     x = graph.broadcast(x, whole)
     if shape[axis] == 1 and length <= _SEARCHED:
-        there = _chosen(graph, graph.broadcast(indices, shape), whole, axis)
-        picked = graph.apply("select", there, x, graph.literal(0, x.dtype, whole))
-        return graph.reshape(graph.reduce("any" if x.dtype == _BOOL else "sum", picked, (axis,)), shape)
+        there = _chosen(graph, positions(graph, graph.broadcast(indices, shape), length), whole, axis)
+        found = graph.apply("select", there, x, graph.literal(0, x.dtype, whole))
+        return graph.reshape(graph.reduce("any" if x.dtype == _BOOL else "sum", found, (axis,)), shape)
     at = _flat(graph, graph.broadcast(indices, shape), whole, axis)
     return graph.gather(graph.reshape(x, (prod(whole),)), at, 0)
 
@@ -232,7 +238,7 @@ def accumulated_along(graph: Simplifying, ct: Expression, indices: Expression, a
     whole = (*ct.shape[:axis], length, *ct.shape[axis + 1 :])
     indices = graph.broadcast(indices, ct.shape)
     if ct.shape[axis] == 1:
-        there = _chosen(graph, indices, whole, axis)
+        there = _chosen(graph, positions(graph, indices, length), whole, axis)
         return graph.apply("select", there, graph.broadcast(ct, whole), graph.literal(0, ct.dtype, whole))
     at = _flat(graph, indices, whole, axis)
     base = graph.literal(0, ct.dtype, (prod(whole),))

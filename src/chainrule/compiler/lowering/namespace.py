@@ -128,7 +128,7 @@ class Namespace:
         return top + self.log1p(self.exp(below))
 
     def erf(self, x: Array) -> Array:
-        dtype = loop(np.exp, (x.dtype,))[0]
+        dtype = x.dtype if x.dtype.kind == "f" else np.result_type(x.dtype, np.float32)  # as its tiles are
         return self.array(self.graph.apply("erf", lifted(self.graph, x, dtype)))
 
     def where(self, condition: Array, x: Any, y: Any) -> Array:

@@ -101,7 +101,7 @@ class Simplifying(Graph):
                 return found
         if x.op == "iota":
             (offset, terms), *_ = [maps[x.attribute]]
-            if offset == 0 and (len(terms) == 1 and terms[0][1] == 1 or not terms):
+            if offset == 0 and ((len(terms) == 1 and terms[0][1] == 1) or not terms):
                 return self.iota(shape, terms[0][0], x.dtype) if terms else self.literal(0, x.dtype, shape)
         return super().view(x, shape, maps)
 
@@ -145,12 +145,11 @@ class Simplifying(Graph):
         return super().pad(x, widths, fill)
 
     def concat(self, parts: Sequence[Expression], axis: int) -> Expression:
-        """As in `Graph`; equal literals become one, and so do neighbours in one array."""
-        parts = [p for p in parts if p.size] or list(parts[:1])
-        numbers = [scalar_of(p) for p in parts]
-        first = parts[0]
+        """As in `Graph`; equal literals become one."""
+        total, first = sum(p.shape[axis] for p in parts), parts[0]
+        parts = [p for p in parts if p.size]
+        numbers = [scalar_of(p) for p in parts] or [first.dtype.type(0)]
         if all(n is not None and n.tobytes() == numbers[0].tobytes() for n in numbers):
-            total = sum(p.shape[axis] for p in parts)
             return self.literal(numbers[0], first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :]))
         return super().concat(parts, axis)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compiler.lowering import indexing
-from chainrule.compiler.lowering.arrays import Array, NoSpellingError, loop, promoted
+from chainrule.compiler.lowering import indexing, sliding
+from chainrule.compiler.lowering.arrays import Array, NoSpellingError, elementwise, loop, promoted
 from chainrule.compiler.lowering.namespace import Namespace
 from chainrule.ops.index import Index
 from chainrule.types import Shape
@@ -24,6 +24,14 @@ _INF = float("inf")
 def _floating(xp: Namespace, x: Array) -> Array:
     """x in the dtype that NumPy takes exponentials in."""
     return xp.astype(x, loop(np.exp, (x.dtype,))[0])
+
+
+def _exp2(xp: Namespace, x: Array) -> Array:
+    return elementwise(xp.graph, "exp2", x)
+
+
+def _erf(xp: Namespace, x: Array) -> Array:
+    return xp.erf(x)
 
 
 def _sigmoid(xp: Namespace, x: Array) -> Array:
@@ -46,7 +54,7 @@ def _share_of_win(xp: Namespace, x: Array, y: Array) -> Array:
 
 def _gelu(xp: Namespace, x: Array, approximate: str) -> Array:
     """Spelled as in the rule of its derivative, so that both share erf or tanh."""
-    x = _floating(xp, x)
+    x = xp.astype(x, np.result_type(x.dtype, np.float32))
     if approximate == "none":
         return x * (0.5 * (1.0 + xp.erf(x * 0.5**0.5)))
     bend, scale = 0.044715, (2.0 / np.pi) ** 0.5
@@ -91,12 +99,13 @@ def _log_softmax(xp: Namespace, x: Array, axis: int) -> Array:
 
 
 def _surprisal(xp: Namespace, x: Array, classes: Array, reduction: str) -> Array:
+    """A negative class is no class: it does not count from the end."""
     x = _floating(xp, x)
     if not x.size:
         raise NoSpellingError("surprisals of no rows")
     _, low = _below_top(xp, x, (1,))
-    picked = xp.take_along_axis(low, xp.reshape(classes, (x.shape[0], 1)), 1)
-    losses = xp.reshape(_log_total(xp, low, 1) - picked, (x.shape[0],))
+    picked = xp.array(indexing.picked(xp.graph, low.expression, classes.expression))
+    losses = xp.reshape(_log_total(xp, low, 1), (x.shape[0],)) - picked
     total = losses if reduction == "none" else xp.sum(losses)
     return total / x.shape[0] if reduction == "mean" else total
 
@@ -176,11 +185,12 @@ def _on_diagonal(xp: Namespace, x: Array, size: Shape, offset: int) -> Array:
 
 
 SPELLINGS: dict[str, Callable[..., Any]] = {
-    "exp2": lambda xp, x: xp.exp2(x),
+    **sliding.SPELLINGS,
+    "exp2": _exp2,
     "sigmoid": _sigmoid,
     "gate": _gate,
     "share_of_win": _share_of_win,
-    "erf": lambda xp, x: xp.erf(x),
+    "erf": _erf,
     "gelu": _gelu,
     "silu": _silu,
     "softmax": _softmax,
