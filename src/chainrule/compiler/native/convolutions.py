@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from chainrule.compiler.expressions import Expression
 from chainrule.compiler.native.kernel import Kernel
 from chainrule.compiler.native.packing import pack
-from chainrule.compiler.native.planes import Planes, axes, clear, copy, pixels
+from chainrule.compiler.native.correlations import Correlation
+from chainrule.compiler.native.planes import Planes, Scratch, axes, clear, copy, pixels
 from chainrule.compiler.native.products import Epilogue
 from chainrule.compiler.native.tiles import Registers, Tile, accumulate, choose
 from chainrule.compiler.native.writer import Writer, scalar
@@ -28,18 +29,6 @@ class Weights(NamedTuple):
     first: int
 
 
-class Scratch:
-    """Parts of the scratch memory, by their offsets in bytes."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-
-    def reserve(self, count: int, bytes_each: int) -> int:
-        at = self.bytes
-        self.bytes += -(-count * bytes_each // 64) * 64
-        return at
-
-
 def convolution_kernel(machine: Registers, e: Expression, *, more: int = 0, written: tuple[int, ...] = (), epilogue: Epilogue | None = None) -> Kernel:  # fmt: skip
     """`e`, of the ops of CONVOLUTIONS, from contiguous operands to contiguous results.
 
@@ -47,8 +36,6 @@ def convolution_kernel(machine: Registers, e: Expression, *, more: int = 0, writ
     """
     made: Any
     if e.op == "convolve_to_weight":
-        from chainrule.compiler.native.correlations import Correlation
-
         made = Correlation(machine, e)
     else:
         made = _Convolution(machine, e, epilogue)
@@ -125,7 +112,11 @@ class _Convolution:
 
     def write(self) -> None:
         w, dtype, width = self.w, self.dtype, self.tile.width
-        self.table, self.packed, self.places = self._at(self.at_table), self._at(self.at_weights), self._at(self.at_image)
+        self.table, self.packed, self.places = (
+            self._at(self.at_table),
+            self._at(self.at_weights),
+            self._at(self.at_image),
+        )
         self.planes.tabulate(w, self.table, self.channels)
         w.loop(self.groups, lambda g, _: self._pack(g))
         clear(w, dtype, width, self.places, self.cleared)

@@ -7,12 +7,23 @@ so that neighbouring windows read neighbouring entries.  Windows of one axis hav
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any, NamedTuple
 
 from chainrule.compiler.native.tiles import load_part, nought
 from chainrule.compiler.native.writer import Writer, scalar, typed
 from chainrule.ops.windows import Windows
+
+
+class Scratch:
+    """Parts of the scratch memory, by their offsets in bytes."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def reserve(self, count: int, bytes_each: int) -> int:
+        at = self.bytes
+        self.bytes += -(-count * bytes_each // 64) * 64
+        return at
 
 
 class Axis(NamedTuple):
@@ -59,6 +70,8 @@ class Planes(NamedTuple):
 
     rows: Axis
     columns: Axis
+    gap: int = 0
+    """Entries between one channel and the next."""
 
     @property
     def part(self) -> int:
@@ -67,7 +80,7 @@ class Planes(NamedTuple):
 
     @property
     def entries(self) -> int:
-        return self.rows.stride * self.columns.stride * self.part
+        return self.rows.stride * self.columns.stride * self.part + self.gap
 
     @property
     def taps(self) -> int:
@@ -222,7 +235,3 @@ def joined(w: Writer, dtype: Any, lanes: int, parts: Sequence[str]) -> str:
     while len(values) > 1:
         values, n = halve(values, n)
     return values[0]
-
-
-def total(values: Sequence[int]) -> int:
-    return reduce(lambda x, y: x + y, values, 0)
