@@ -230,6 +230,44 @@ def test_pooling(windows, dtype):
 
 
 # ---------------------------------------------------------------- whole programs
+def test_a_program_of_a_hundred_thousand_equations():
+    def function(x):
+        for _ in range(50_000):
+            x = x * 1.5 + x
+        return [x]
+
+    program = traced(function, [np.ones(2)])
+    lowered = lower(program)
+    assert len(reach(lowered.outputs)) > 100_000
+
+
+def test_a_custom_operation_is_opaque_and_computes():
+    @cr.operation(lambda ct: ct)
+    def twice(x):
+        return np.multiply(x, 2.0)
+
+    def function(x):
+        return [twice(x * 3.0) + 1.0]
+
+    got, opaque = values(traced(function, [np.ones(3)]), [np.ones(3)])
+    np.testing.assert_array_equal(got[0], [7.0] * 3)
+    assert opaque == ("twice",)
+
+
+def test_half_precision_is_opaque():
+    x = np.array([1.0, 2.0], np.float16)
+    got, opaque = values(program_of(RECORDS["exp"], [x], ()), [x])
+    np.testing.assert_array_equal(got[0], np.exp(x))
+    assert opaque == ("exp",)
+
+
+def test_several_outputs_of_an_opaque_operation():
+    x = np.arange(6.0).astype(np.float16).reshape(2, 3)
+    got, opaque = values(program_of(RECORDS["unstack"], [x], (0,)), [x])
+    np.testing.assert_array_equal(got, x)
+    assert opaque == ("unstack",)
+
+
 def places_of(model, optimizer):
     """Every array of a step, as pairs of an owner and a name."""
     found = [(p, "data") for p in model.parameters()]

@@ -134,6 +134,8 @@ def along(graph: Simplifying, x: Expression, axis: int, start: int, count: int, 
 def positions(graph: Simplifying, indices: Expression, length: int) -> Expression:
     """Indices as int64, counted from the front."""
     indices = graph.cast(indices, _INT64)
+    if (indices.number, length) in graph.strict:
+        return indices
     if indices.op == "constant":
         known = indices.attribute
         return constant(graph, np.where(known < 0, known + length, known))
@@ -195,6 +197,7 @@ def _chosen(graph: Simplifying, at: Expression, shape: Shape, axis: int) -> Expr
 def picked(graph: Simplifying, x: Expression, classes: Expression) -> Expression:
     """One entry of each row; a negative class is out of range."""
     at = graph.reshape(graph.cast(classes, _INT64), (x.shape[0], 1))
+    graph.strict.add((at.number, x.shape[1]))  # so the gradient, which points to the same places, need not count back
     there = _chosen(graph, at, x.shape, 1)
     return graph.reduce("sum", graph.apply("select", there, x, graph.literal(0, x.dtype, x.shape)), (1,))
 

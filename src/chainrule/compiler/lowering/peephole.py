@@ -6,15 +6,14 @@ becomes a product.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from math import frexp, prod
+from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from chainrule.compiler.expressions import (
     BINARY,
-    REDUCTIONS,
     TRUTHS,
     UNARY,
     AxisMap,
@@ -22,12 +21,19 @@ from chainrule.compiler.expressions import (
     Graph,
     evaluate,
 )
+from chainrule.compiler.lowering import looking
+from chainrule.compiler.lowering.rules import RULES
 from chainrule.types import Shape
 
 _COMMUTE = {"add", "multiply", "and", "or", "xor", "equal", "not_equal"}
 _OF_NOTHING = {"sum": 0, "prod": 1, "any": False, "all": True}
 _WHOLE_AXES = {"sum", "max", "min", "any", "all"}
 _BOOL = np.dtype(np.bool_)
+
+
+def is_repeated(x: Expression) -> bool:
+    """Whether x is one entry of something, everywhere."""
+    return x.size == 1 or (x.op == "view" and not any(terms for _, terms in x.attribute))
 
 
 def scalar_of(x: Expression) -> Any:
@@ -39,6 +45,13 @@ def scalar_of(x: Expression) -> Any:
 
 class Simplifying(Graph):
     """A graph without empty arrays, arithmetic on literals and operations that change nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.joined: set[int] = set()
+        """Numbers of elementwise operations on concats, and on nothing else that is longer than one entry."""
+        self.strict: set[tuple[int, int]] = set()
+        """(indices, length): these do not count from the end, a negative one makes the program fail."""
 
     # ------------------------------------------------------------ elementwise
     def apply(self, op: str, *of: Expression) -> Expression:
@@ -53,9 +66,16 @@ class Simplifying(Graph):
             return self.literal(0, _BOOL if op in TRUTHS else of[-1].dtype, shape)
         if all(n is not None for n in numbers):
             return self._folded(op, numbers, shape)
-        rule = _RULES.get(op)
+        rule = RULES.get(op)
         simpler = rule(self, of, numbers) if rule is not None else None
-        return super().apply(op, *of) if simpler is None else simpler
+        return self._noted(super().apply(op, *of)) if simpler is None else simpler
+
+    def _noted(self, out: Expression) -> Expression:
+        """Remember what is worked out from concats alone."""
+        long = [a for a in out.arguments if not is_repeated(a)]
+        if long and all(a.op == "concat" or a.number in self.joined for a in long):
+            self.joined.add(out.number)
+        return out
 
     def _folded(self, op: str, numbers: list[Any], shape: Shape) -> Expression:
         """An operation on literals, done now."""
@@ -82,7 +102,7 @@ class Simplifying(Graph):
             return self.cast(x.arguments[0], dtype)
         if dtype == _BOOL:  # what is no bool is compared with 0 in any case
             return self.apply("not_equal", x, self.literal(0, x.dtype, x.shape))
-        return super().cast(x, dtype)
+        return self._noted(super().cast(x, dtype))
 
     def bounded(self, x: Expression, length: int) -> Expression:
         """As in `Graph`."""
@@ -95,38 +115,13 @@ class Simplifying(Graph):
         shape = tuple(shape)
         if prod(shape) == 0:
             return self._nothing(x.dtype, shape)
-        if x.op in ("concat", "pad") and prod(shape):
-            found = self._inside(x, shape, maps)
-            if found is not None:
-                return found
-        if x.op == "iota":
-            (offset, terms), *_ = [maps[x.attribute]]
-            if offset == 0 and ((len(terms) == 1 and terms[0][1] == 1) or not terms):
-                return self.iota(shape, terms[0][0], x.dtype) if terms else self.literal(0, x.dtype, shape)
+        found = looking.simpler(self, x, shape, maps)
+        if found is not None:
+            return found
         return super().view(x, shape, maps)
 
     def _nothing(self, dtype: Any, shape: Shape) -> Expression:
         return super().view(self.literal(0, dtype), shape, [])
-
-    def _inside(self, x: Expression, shape: Shape, maps: Sequence[AxisMap]) -> Expression | None:
-        """A view of a concat or of a pad that meets one operand only."""
-        reach = [_reach(axis_map, shape) for axis_map in maps]
-        if x.op == "pad":
-            (inner,) = x.arguments
-            starts = [before for before, _ in x.attribute[0]]
-        else:
-            axis, start = x.attribute, 0
-            for inner in x.arguments:
-                if start <= reach[axis][0] and reach[axis][1] < start + inner.shape[axis]:
-                    break
-                start += inner.shape[axis]
-            else:
-                return None
-            starts = [start if k == axis else 0 for k in range(x.ndim)]
-        fits = all(s <= low and high < s + n for s, n, (low, high) in zip(starts, inner.shape, reach, strict=True))
-        if not fits:
-            return None
-        return self.view(inner, shape, [(o - s, terms) for s, (o, terms) in zip(starts, maps, strict=True)])
 
     def reshape(self, x: Expression, shape: Shape) -> Expression:
         """As in `Graph`; a literal stays one."""
@@ -222,116 +217,8 @@ def _fastest(x: Expression) -> int:
     return next((min(terms, key=lambda term: abs(term[1]))[0] for _, terms in reversed(x.attribute) if terms), 0)
 
 
-def _reach(axis_map: AxisMap, shape: Shape) -> tuple[int, int]:
-    """The lowest and the highest index that a map takes."""
-    offset, terms = axis_map
-    ends = [stride * (shape[axis] - 1) for axis, stride in terms]
-    return offset + sum(min(end, 0) for end in ends), offset + sum(max(end, 0) for end in ends)
-
-
 def _is_lossless(source: Any, target: Any) -> bool:
     """Whether a cast loses nothing; NumPy calls that of int64 to float64 safe, which it is not."""
     if source.kind in "iu" and target.kind == "f":
         return source.itemsize < target.itemsize
     return np.can_cast(source, target, "safe")
-
-
-# ---------------------------------------------------------------- rules: (graph, operands, their numbers) -> simpler or None
-Rule = Callable[[Simplifying, tuple[Expression, ...], list[Any]], Expression | None]
-
-
-def _is(number: Any, value: float) -> bool:
-    """Whether a literal is `value`, with its sign."""
-    return number is not None and number == value and bool(np.signbit(number)) == (str(value)[0] == "-")
-
-
-def _add(g: Simplifying, of: tuple[Expression, ...], numbers: list[Any]) -> Expression | None:
-    x, y = of
-    if _is(numbers[1], -0.0) or (x.dtype.kind in "iu" and _is(numbers[1], 0)):
-        return x
-    if y.op == "negative":
-        return g.apply("subtract", x, y.arguments[0])
-    return g.apply("subtract", y, x.arguments[0]) if x.op == "negative" else None
-
-
-def _subtract(g: Simplifying, of: tuple[Expression, ...], numbers: list[Any]) -> Expression | None:
-    x, y = of
-    if _is(numbers[1], 0.0):
-        return x
-    if _is(numbers[0], -0.0):
-        return g.apply("negative", y)
-    return g.apply("add", x, y.arguments[0]) if y.op == "negative" else None
-
-
-def _multiply(g: Simplifying, of: tuple[Expression, ...], numbers: list[Any]) -> Expression | None:
-    x, y = of
-    if _is(numbers[1], 1.0):
-        return x
-    if _is(numbers[1], -1.0) and x.dtype.kind != "u":
-        return g.apply("negative", x)
-    if x.op == y.op == "negative":
-        return g.apply("multiply", x.arguments[0], y.arguments[0])
-    return None
-
-
-def _divide(g: Simplifying, of: tuple[Expression, ...], numbers: list[Any]) -> Expression | None:
-    x, y = of
-    n = numbers[1]
-    if n is None:
-        return None
-    limit = np.finfo(n.dtype).maxexp - 2
-    if np.isfinite(n) and abs(frexp(n)[0]) == 0.5 and abs(frexp(n)[1]) < limit:
-        return g.apply("multiply", x, g.literal(1 / n, n.dtype, y.shape))
-    return None
-
-
-def _negative(g: Simplifying, of: tuple[Expression, ...], numbers: list[Any]) -> Expression | None:
-    return of[0].arguments[0] if of[0].op == "negative" else None
-
-
-def _absolute(g: Simplifying, of: tuple[Expression, ...], numbers: list[Any]) -> Expression | None:
-    (x,) = of
-    if x.op == "absolute" or x.dtype.kind == "u":
-        return x
-    return g.apply("absolute", x.arguments[0]) if x.op == "negative" and x.dtype.kind == "f" else None
-
-
-def _not(g: Simplifying, of: tuple[Expression, ...], numbers: list[Any]) -> Expression | None:
-    return of[0].arguments[0] if of[0].op == "not" else None
-
-
-def _and(g: Simplifying, of: tuple[Expression, ...], numbers: list[Any]) -> Expression | None:
-    x, y = of
-    if x is y:
-        return x
-    if x.dtype == _BOOL and numbers[1] is not None:
-        return x if numbers[1] else y
-    return None
-
-
-def _or(g: Simplifying, of: tuple[Expression, ...], numbers: list[Any]) -> Expression | None:
-    x, y = of
-    if x is y:
-        return x
-    if x.dtype == _BOOL and numbers[1] is not None:
-        return y if numbers[1] else x
-    return None
-
-
-def _select(g: Simplifying, of: tuple[Expression, ...], numbers: list[Any]) -> Expression | None:
-    condition, x, y = of
-    if numbers[0] is not None or x is y:
-        return y if numbers[0] is not None and not numbers[0] else x
-    return g.apply("select", condition.arguments[0], y, x) if condition.op == "not" else None
-
-
-def _extreme(g: Simplifying, of: tuple[Expression, ...], numbers: list[Any]) -> Expression | None:
-    return of[0] if of[0] is of[1] else None
-
-
-_RULES: dict[str, Rule] = {
-    "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide, "negative": _negative,
-    "absolute": _absolute, "not": _not, "and": _and, "or": _or, "select": _select, "maximum": _extreme,
-    "minimum": _extreme,
-}  # fmt: skip
-assert set(_WHOLE_AXES) <= set(REDUCTIONS)
