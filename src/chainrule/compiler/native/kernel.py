@@ -20,6 +20,8 @@ class Machine(NamedTuple):
     has_fma: bool = True
     l1_bytes: int = 32 * 1024
     l2_bytes: int = 1024 * 1024
+    registers: int = 16
+    """Vector registers."""
 
 
 class Kernel(NamedTuple):
@@ -56,6 +58,11 @@ class Opaque(NamedTuple):
     equation: object
     operands: tuple[Place, ...]
     results: tuple[Place, ...]
+    picks: tuple[int | None, ...] = ()
+    """Which output of the equation each result is; None where it has only one."""
+    operand_types: tuple[tuple[object, ...], ...] = ()
+    """(shape, dtype) of each operand."""
+    result_types: tuple[tuple[object, ...], ...] = ()
 
 
 class Schedule(NamedTuple):
