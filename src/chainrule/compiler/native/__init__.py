@@ -15,6 +15,11 @@ def compile_program(program: Program) -> Executable:
     from chainrule.compiler.native.executable import Executable
     from chainrule.compiler.native.machine import machine
     from chainrule.compiler.native.schedule import plan
+    from chainrule.compiler.native.watch import watching
 
     lowered = lower(program)
-    return Executable(plan(lowered.outputs, program.targets, lowered.inputs, machine()), len(program.inputs))
+    flagged = getattr(lowered, "flagged", ())
+    schedule = plan(lowered.outputs, program.targets, lowered.inputs, machine(), flagged)
+    if program.flagged:
+        schedule = schedule._replace(checked=schedule.commit)
+    return Executable(watching(schedule, program.watched, machine()), len(program.inputs))

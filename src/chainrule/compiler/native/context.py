@@ -22,7 +22,7 @@ Type = tuple[Any, ...]
 """(shape, dtype)."""
 
 
-class OutOfRange(LookupError):
+class OutOfRange(LookupError):  # noqa: N818 - it never reaches a user
     """An index beyond its axis: nothing was written, and eager mode has the words for it."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -115,7 +115,8 @@ class Executable:
         return None if failed else outputs
 
     def _outputs(self) -> list[Any]:
-        return [np.empty(shape, dtype) for shape, dtype in self.schedule.types[self.inputs :]]
+        types = cast("Sequence[tuple[Any, Any]]", self.schedule.types[self.inputs :])
+        return [np.empty(shape, dtype) for shape, dtype in types]
 
     def _run(self, parts: Sequence[int | Opaque], values: list[Any], outputs: list[Any], workspace: Any, stamps: Any = None) -> int:  # fmt: skip
         arrays = [*values, *outputs]

@@ -18,6 +18,9 @@ SLOTS_OF_API = {"array type": 2, "descriptor type": 3, "new from descriptor": 94
 **Source** numpy/_core/code_generators/numpy_api.py."""
 
 
+_DTYPE: Any = np.dtype
+
+
 class Layout(NamedTuple):
     """Offsets in bytes from the start of an object."""
 
@@ -60,7 +63,7 @@ def layout() -> Layout | None:
 
 def type_numbers(dtype: Any) -> int:
     """One bit for each of NumPy's types that are this one: an integer of 64 bits may be a long or a long long."""
-    known = [np.dtype(c) for c in "?bhilqpBHILQPfdg"]
+    known = [np.dtype(c) for c in "?bhilqpBHILQPefdgFDG"]
     return sum(1 << n for n in {d.num for d in known if d == dtype and d.itemsize == dtype.itemsize})
 
 
@@ -114,7 +117,9 @@ def _maker() -> int:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     table = (ctypes.c_void_p * 100).from_address(pointer(_ARRAY_API, None))
-    if table[SLOTS_OF_API["array type"]] != id(np.ndarray) or table[SLOTS_OF_API["descriptor type"]] != id(np.dtype):
+    if table[SLOTS_OF_API["array type"]] != id(np.ndarray) or table[SLOTS_OF_API["descriptor type"]] != id(
+        cast("Any", np.dtype)
+    ):
         return 0
     address = table[SLOTS_OF_API["new from descriptor"]] or 0
     make = ctypes.PYFUNCTYPE(

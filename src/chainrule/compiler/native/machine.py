@@ -80,7 +80,7 @@ def _cache_size(level: int, name: str, mac_name: str, default: int) -> int:
     size = 0
     try:
         if sys.platform == "darwin":
-            size = int(subprocess.run(["sysctl", "-n", mac_name], capture_output=True, check=True).stdout)  # noqa: S603, S607
+            size = int(subprocess.run(["sysctl", "-n", mac_name], capture_output=True, check=True).stdout)
         elif (told := Path(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size")).exists():
             size = int(told.read_text().rstrip("K\n")) << 10  # what sysconf says of AMD's is years old
         else:

@@ -38,8 +38,10 @@ def duration(kernel: Kernel) -> float:
 
 
 def build(schedule: Schedule, inputs: int, architecture: str, threads: int = 1, *, timed: bool = False) -> Module:
-    """The text of a program with so many inputs, for at most `threads` threads; `timed`, for
-    one: each step notes when it began and when it ended."""
+    """The text of a program with so many inputs, for at most `threads` threads.
+
+    `timed`, for one thread: each step notes when it began and when it ended.
+    """
     calls = [step for step in schedule.steps if isinstance(step, Call)]
     seconds = sum(duration(call.kernel) for call in calls)
     parallel = threads > 1 and seconds >= PARALLEL_FROM and any(_shared(call.kernel) for call in calls)
@@ -58,7 +60,7 @@ def _shared(kernel: Kernel) -> bool:
 class _Emitter:
     def __init__(
         self, schedule: Schedule, inputs: int, architecture: str, parallel: bool, arena: int, scratch: int, timed: bool
-    ):  # noqa: PLR0917
+    ) -> None:
         self.schedule, self.architecture, self.parallel = schedule, architecture, parallel
         self.arena, self.scratch, self.timed = arena, scratch, timed
         self.inputs = inputs
