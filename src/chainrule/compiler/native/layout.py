@@ -92,7 +92,7 @@ def _array_fits(array: Any, at: Layout) -> bool:
         (ctypes.c_int64 * array.ndim).from_address(_read(ctypes.c_void_p, array, at.shape) or 0) if array.ndim else ()
     )
     return (
-        _read(ctypes.c_void_p, array, at.type) == id(type(array))
+        _read(ctypes.c_void_p, array, at.type) == id(array.__class__)
         and _read(ctypes.c_void_p, array, at.data) == array.ctypes.data
         and _read(ctypes.c_int32, array, at.ndim) == array.ndim
         and tuple(dims) == array.shape
@@ -117,9 +117,8 @@ def _maker() -> int:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     table = (ctypes.c_void_p * 100).from_address(pointer(_ARRAY_API, None))
-    if table[SLOTS_OF_API["array type"]] != id(np.ndarray) or table[SLOTS_OF_API["descriptor type"]] != id(
-        cast("Any", np.dtype)
-    ):
+    types = (table[SLOTS_OF_API["array type"]], table[SLOTS_OF_API["descriptor type"]])
+    if types != (id(np.ndarray), id(_DTYPE)):
         return 0
     address = table[SLOTS_OF_API["new from descriptor"]] or 0
     make = ctypes.PYFUNCTYPE(
