@@ -18,8 +18,7 @@ def compile_program(program: Program) -> Executable:
     from chainrule.compiler.native.watch import watching
 
     lowered = lower(program)
-    flagged = getattr(lowered, "flagged", ())
-    schedule = plan(lowered.outputs, program.targets, lowered.inputs, machine(), flagged)
+    schedule = plan(lowered.outputs, program.targets, lowered.inputs, machine(), lowered.flagged)
     if program.flagged:
         schedule = schedule._replace(checked=schedule.commit)
     return Executable(watching(schedule, program.watched, machine()), len(program.inputs))

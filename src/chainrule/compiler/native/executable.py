@@ -20,6 +20,9 @@ from chainrule.compiler.native.runtime import runtime
 __all__ = ["Executable", "KernelTime", "OutOfRange"]
 
 
+_Types = tuple[tuple[Any, Any], ...]
+
+
 class KernelTime(NamedTuple):
     """One kernel in a report."""
 
@@ -160,14 +163,13 @@ def _opaque(step: Opaque, array: Callable[[Place, Any, Any], Any]) -> bool:
     """Let the record compute; whether an invalid operation was among it."""
     equation: Any = step.equation
     primitive = equation.primitive
-    operands = [array(p, a.shape, a.dtype) for p, a in zip(step.operands, equation.arguments, strict=True)]
+    operand_types, result_types = cast("_Types", step.operand_types), cast("_Types", step.result_types)
+    operands = [array(p, *t) for p, t in zip(step.operands, operand_types, strict=True)]
     invalid: list[str] = []
     with np.errstate(all="ignore", invalid="call", call=lambda kind, _: invalid.append(kind)):
         made = primitive.forward(*([operands] if primitive.variadic else operands), *equation.parameters)
-    results = made if primitive.multiple else (made,)
-    for place, result in zip(step.results, results, strict=True):
-        value = np.asarray(result)
-        array(place, value.shape, value.dtype)[...] = value
+    for place, pick, t in zip(step.results, step.picks, result_types, strict=True):
+        array(place, *t)[...] = made if pick is None else made[pick]
     return bool(invalid)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from chainrule.compiler.native import frame
+from chainrule.compiler.native import frame, vector_math
 from chainrule.compiler.native.kernel import Call, Kernel, Opaque, Place, Schedule
 from chainrule.compiler.native.writer import Writer
 
@@ -192,13 +192,9 @@ class _Emitter:
             texts.append(f"define internal void @{name}({', '.join(parameters)}) #0 {{\nentry:\n{body}{end}\n}}")
         functions = sorted({f for _, kernel in self.distinct.values() for f in kernel.functions})
         declared = self.declarations.union(*(kernel.declarations for _, kernel in self.distinct.values()))
-        if functions:
-            from chainrule.compiler.native import vector_math
-
-            for name, dtype, width in functions:
-                lines = vector_math.function(name, dtype, width).splitlines()
-                declared |= {line for line in lines if line.startswith("declare ")}
-                texts.append("\n".join(line for line in lines if not line.startswith("declare ")))
+        for each in functions:
+            texts.append(vector_math.function(*each))
+            declared |= vector_math.declarations(*each)
         return [*sorted(declared), *texts]
 
 

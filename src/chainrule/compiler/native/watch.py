@@ -43,9 +43,8 @@ def _slow(k: int, shape: Sequence[int], dtype: Any) -> Opaque:
             np.divide(0.0, np.zeros(1))
         return ()
 
-    primitive = SimpleNamespace(forward=forward, variadic=False, multiple=True)
-    argument = SimpleNamespace(shape=shape, dtype=dtype)
-    return Opaque(SimpleNamespace(primitive=primitive, arguments=(argument,), parameters=()), (("input", k),), ())
+    equation = SimpleNamespace(primitive=SimpleNamespace(forward=forward, variadic=False), parameters=())
+    return Opaque(equation, (("input", k),), (), (), ((shape, dtype),), ())
 
 
 def _kernel(shape: Sequence[int], dtype: Any, machine: Machine) -> Kernel:
