@@ -158,6 +158,8 @@ class Graph:
 
     def broadcast(self, x: Expression, shape: Shape) -> Expression:
         """x repeated along axes of length 1 and new axes in front."""
+        if x.shape == shape:
+            return x
         front = len(shape) - x.ndim
         return self.view(x, tuple(shape), [(0, ((front + k, 1),) if n != 1 else ()) for k, n in enumerate(x.shape)])
 

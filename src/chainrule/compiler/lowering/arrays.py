@@ -156,7 +156,9 @@ def _all_are(array: Any, first: Any) -> bool:
 
 def together(graph: Simplifying, *operands: Expression) -> tuple[Expression, ...]:
     """Expressions broadcast to one shape."""
-    shape = np.broadcast_shapes(*(a.shape for a in operands))
+    shape = operands[0].shape
+    if any(a.shape != shape for a in operands):
+        shape = np.broadcast_shapes(*(a.shape for a in operands))
     return tuple(graph.broadcast(a, shape) for a in operands)
 
 
@@ -224,7 +226,7 @@ def power(graph: Simplifying, x: Array, y: Any) -> Array:
             raise NoSpellingError("a power of integers")
         return elementwise(graph, "power", x, y)
     base = Array(graph, graph.cast(x.expression, types[0]))
-    if y == int(y) and (abs(y) <= _MULTIPLIED if result.kind == "f" else y >= 0):
+    if np.isfinite(y) and y == int(y) and (abs(y) <= _MULTIPLIED if result.kind == "f" else y >= 0):
         return _multiplied(graph, base if y >= 0 else elementwise(graph, "divide", 1, base), abs(int(y)))
     if result.kind != "f":
         raise NoSpellingError("a power of integers")

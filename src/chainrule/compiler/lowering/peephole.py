@@ -66,9 +66,23 @@ class Simplifying(Graph):
             return self.literal(0, _BOOL if op in TRUTHS else of[-1].dtype, shape)
         if all(n is not None for n in numbers):
             return self._folded(op, numbers, shape)
+        choice = self._of_choice(op, of, numbers)
+        if choice is not None:
+            return choice
         rule = RULES.get(op)
         simpler = rule(self, of, numbers) if rule is not None else None
         return self._noted(super().apply(op, *of)) if simpler is None else simpler
+
+    def _of_choice(self, op: str, of: tuple[Expression, ...], numbers: list[Any]) -> Expression | None:
+        """An operation on literals and on a choice between two literals is such a choice."""
+        chosen = [a for a, n in zip(of, numbers, strict=True) if n is None]
+        if len(chosen) != 1 or chosen[0].op != "select" or op == "select":
+            return None
+        condition, *both = chosen[0].arguments
+        if any(scalar_of(a) is None for a in both):
+            return None
+        x, y = (self.apply(op, *(side if n is None else a for a, n in zip(of, numbers, strict=True))) for side in both)
+        return self.apply("select", condition, x, y)
 
     def _noted(self, out: Expression) -> Expression:
         """Remember what is worked out from concats alone."""
@@ -98,6 +112,8 @@ class Simplifying(Graph):
         if number is not None:
             with np.errstate(all="ignore"):
                 return self.literal(number.astype(dtype), dtype, x.shape)
+        if x.op == "select" and all(scalar_of(a) is not None for a in x.arguments[1:]) and dtype != _BOOL:
+            return self.apply("select", x.arguments[0], *(self.cast(a, dtype) for a in x.arguments[1:]))
         if x.op == "cast" and _is_lossless(x.arguments[0].dtype, x.dtype):
             return self.cast(x.arguments[0], dtype)
         if dtype == _BOOL:  # what is no bool is compared with 0 in any case
@@ -195,15 +211,25 @@ class Simplifying(Graph):
         multiply, add = ("and", "any") if x.dtype == _BOOL else ("multiply", "sum")
         if k == 1:
             return self.apply(multiply, self.broadcast(x, shape), self.broadcast(y, shape))
-        if n != 1 != m and x.dtype != _BOOL:
+        if n == 1 or m == 1:
+            return self.reshape(self._by_vector(x, y, multiply, add), shape)
+        if x.dtype != _BOOL:
             return super().dot(x, y)
         left, right = self.reshape(x, (*front, m, 1, k)), self.reshape(_swapped(self, y), (*front, 1, n, k))
-        whole, last = (*front, m, n, k), len(front) + 2
+        whole = (*front, m, n, k)
         terms = self.apply(multiply, self.broadcast(left, whole), self.broadcast(right, whole))
-        if _fastest(x if n == 1 else y) == (len(front) + (n == 1)):
-            return self.reduce(add, terms, (last,))
-        ahead = (*range(len(front)), last, last - 2, last - 1)  # entries to be added lie apart in memory: row by row
-        return self.reduce(add, self.permute(terms, ahead), (len(front),))
+        return self.reduce(add, terms, (len(front) + 2,))
+
+    def _by_vector(self, x: Expression, y: Expression, multiply: str, add: str) -> Expression:
+        """A product with a row or a column, in the order in which the matrix lies in memory."""
+        matrix, row = (x, y) if y.shape[-1] == 1 else (_swapped(self, y), x)
+        last = matrix.ndim - 1  # the entries to be added lie along the last axis, or else one row below the other
+        if _fastest(matrix) == last:
+            vector = self.reshape(row, (*matrix.shape[:-2], 1, matrix.shape[-1]))
+        else:
+            vector = self.reshape(row, (*matrix.shape[:-2], matrix.shape[-1], 1))
+            matrix, last = _swapped(self, matrix), last - 1
+        return self.reduce(add, self.apply(multiply, matrix, self.broadcast(vector, matrix.shape)), (last,))
 
 
 def _swapped(graph: Graph, x: Expression) -> Expression:

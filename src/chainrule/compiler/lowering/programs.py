@@ -25,6 +25,8 @@ class Lowered(NamedTuple):
     """By position, also those that nothing needs."""
     opaque: tuple[str, ...]
     """The names of records that stayed as they are, for reports."""
+    flagged: tuple[Expression, ...]
+    """What the program's flagged equations became, as far as the outputs need them."""
 
 
 def lower(program: Program) -> Lowered:
@@ -37,7 +39,9 @@ def lower(program: Program) -> Lowered:
         if equation.number not in known:
             known[equation.number] = work.value(equation)
     outputs = tuple(known[e.number] for e in program.outputs)
-    return Lowered(graph, outputs, inputs, tuple(work.opaque))
+    flagged = [known.get(e.number) for e in program.flagged]
+    each = [x for value in flagged for x in (value if isinstance(value, tuple) else (value,))]
+    return Lowered(graph, outputs, inputs, tuple(work.opaque), tuple(x for x in each if isinstance(x, Expression)))
 
 
 class _Lowering:
