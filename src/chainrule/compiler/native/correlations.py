@@ -7,16 +7,17 @@ vector of partial sums, which are added up when a number of examples that the ca
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 from chainrule.compiler.expressions import Expression
-from chainrule.compiler.native.planes import Planes, Scratch, axes, clear, copy, pixels
-from chainrule.compiler.native.tiles import LATENCY, PIPES, Registers, add, load_part, multiply_add, nought
+from chainrule.compiler.native.kernel import Machine
+from chainrule.compiler.native.packing import Scratch, at_most, each
+from chainrule.compiler.native.planes import Planes, axes, clear, copy, pixels
+from chainrule.compiler.native.tiles import LATENCY, PIPES, add, load_part, multiply_add, nought
 from chainrule.compiler.native.writer import Writer, scalar, typed
 
 
-def _shape(machine: Registers, rows: int, depth: int) -> tuple[int, int]:
+def _shape(machine: Machine, rows: int, depth: int) -> tuple[int, int]:
     """How many channels times how many entries of kernels stay in registers."""
 
     def cost(shape: tuple[int, int]) -> tuple[float, int]:
@@ -30,7 +31,7 @@ def _shape(machine: Registers, rows: int, depth: int) -> tuple[int, int]:
             (r, s)
             for r in range(1, min(rows, 8) + 1)
             for s in range(1, min(depth, 9) + 1)
-            if r * s + r + 2 <= machine.registers
+            if r * s + r + 3 <= machine.registers
         ),
         key=cost,
     )
@@ -39,7 +40,7 @@ def _shape(machine: Registers, rows: int, depth: int) -> tuple[int, int]:
 class Correlation:
     """`convolve_to_weight` in the making; units are blocks of channels of y."""
 
-    def __init__(self, machine: Registers, e: Expression) -> None:
+    def __init__(self, machine: Machine, e: Expression) -> None:
         self.w, self.dtype = Writer(), e.dtype
         windows, self.groups = e.attribute
         x, y = (a.shape for a in e.arguments)
@@ -49,37 +50,41 @@ class Correlation:
         self.pixels = pixels(Planes(rows, columns), self.width)
         self.spots = rows.out * columns.out
         # lanes that are no window must find zeros in y, and read nothing of another channel
-        self.staged = self.pixels.staged or self.pixels.count * self.width != self.spots
+        self.staged = self.pixels.staged or self.pixels.vectors * self.width != self.spots
         self.planes = Planes(rows, columns, 2 * self.width if self.staged else 0)
         self.count, self.channels, self.rows = x[0], x[1] // self.groups, y[1] // self.groups
         self.depth = self.channels * self.planes.taps
         self.r, self.s = _shape(machine, self.rows, self.depth)
         self.row_blocks, self.depth_blocks = -(-self.rows // self.r), -(-self.depth // self.s)
+        # a block of y that is read often is copied, as examples lie powers of two apart, which caches do not like
+        self.copied = self.staged or self.depth_blocks >= 4
         self.extent = self.groups * self.row_blocks
         self.image = self.groups * self.channels * self.planes.entries
-        self.lanes = self.pixels.count * self.width
+        self.lanes = self.pixels.vectors * self.width
         several = min(machine.l1_bytes // (2 * self.r * self.lanes), machine.l2_bytes // (2 * self.image)) // bytes_
         rounds = -(-self.count // max(1, several))
         self.several = -(-self.count // rounds)
         self.block = -(-self.r * self.s // self.width) * self.width
-        self.scratch = Scratch()
-        self.at_table = self.scratch.reserve(self.depth, 8)
         self.cleared = self.several * self.image + 2 * self.width
-        self.at_image = self.scratch.reserve(self.cleared + self.width, bytes_)
-        self.at_y = self.scratch.reserve(self.r * self.several * self.lanes if self.staged else 0, bytes_)
-        self.at_sums = self.scratch.reserve(self.extent * self.depth_blocks * self.block, bytes_)
+        self.scratch = Scratch(self.w)
+        self.table = self.scratch.reserve(self.depth, 8)
+        self.places = self.scratch.reserve(self.cleared + self.width, bytes_)
+        self.copies = self.r * self.several * self.lanes if self.copied else 0
+        self.copy = self.scratch.reserve(self.copies, bytes_)
+        self.sums = self.scratch.reserve(self.extent * self.depth_blocks * self.block, bytes_)
 
     def write(self) -> None:
         w, dtype, width = self.w, self.dtype, self.width
-        table, places, sums = (w.address("%scratch", str(at), "int8") for at in (self.at_table, self.at_image, self.at_sums))  # fmt: skip
-        self.table, self.places, self.sums = table, places, sums
-        self.staging = w.address("%scratch", str(self.at_y), "int8")
-        self.planes.tabulate(w, table, self.channels)
-        clear(w, dtype, width, places, self.cleared)
+        self.planes.tabulate(w, self.table, self.channels)
+        clear(w, dtype, width, self.places, self.cleared)
         if self.staged:
-            clear(w, dtype, width, self.staging, self.r * self.several * self.lanes)
-        each = self.depth_blocks * self.block
-        w.loop("%end", lambda u, _: clear(w, dtype, width, w.address(sums, w.multiply_add(u, each, "0"), dtype), each), start="%begin")  # fmt: skip
+            clear(w, dtype, width, self.copy, self.copies)
+        size = self.depth_blocks * self.block
+
+        def nothing(u: str, _: list[str]) -> None:
+            clear(w, dtype, width, w.address(self.sums, w.multiply_add(u, size, "0"), dtype), size)
+
+        w.loop("%end", nothing, start="%begin")
         w.loop(self.count, lambda n, _: self._examples(n), step=self.several)
         w.loop("%end", lambda u, _: self._finish(u), start="%begin")
 
@@ -88,9 +93,7 @@ class Correlation:
         w, dtype = self.w, self.dtype
         count: int | str = self.several
         if self.count % self.several:
-            count = w.intrinsic(
-                "llvm.smin.i64", "i64", w.value(f"sub nsw i64 {self.count}, {first}"), str(self.several)
-            )
+            count = at_most(w, w.value(f"sub nsw i64 {self.count}, {first}"), self.several)
         entries = self.groups * self.channels * self.planes.rows.size * self.planes.columns.size
 
         def fill(n: str, _: list[str]) -> None:
@@ -110,7 +113,7 @@ class Correlation:
         block = w.value(f"urem i64 {u}, {self.row_blocks}") if self.groups > 1 else u
         row = w.multiply_add(block, self.r, "0")
         if self.rows % self.r:
-            row = w.intrinsic("llvm.smin.i64", "i64", row, str(self.rows - self.r))
+            row = at_most(w, row, self.rows - self.r)
         return group, w.multiply_add(group, self.rows, row)
 
     def _unit(self, u: str, first: str, count: int | str) -> None:
@@ -119,9 +122,9 @@ class Correlation:
         every = self.groups * self.rows * self.spots
         y = w.address("%a1", w.multiply_add(first, every, w.multiply_add(row, self.spots, "0")), dtype)
         y_row, y_step = self.spots, every
-        if self.staged:
+        if self.copied:
             w.loop(self.r, lambda r, _: self._stage(y, r, count))
-            y, y_row, y_step = self.staging, self.several * self.lanes, self.lanes
+            y, y_row, y_step = self.copy, self.several * self.lanes, self.lanes
         image = w.address(self.places, w.multiply_add(group, self.channels * self.planes.entries, "0"), dtype)
 
         def block(b: str, _: list[str]) -> None:
@@ -138,10 +141,8 @@ class Correlation:
 
     def _first(self, block: str) -> str:
         """The first entry of a block; the last block is moved back to be a whole one."""
-        w, entry, last = self.w, self.w.multiply_add(block, self.s, "0"), self.depth - self.s
-        if self.depth % self.s == 0:
-            return entry
-        return str(min(int(entry), last)) if entry.isdigit() else w.intrinsic("llvm.smin.i64", "i64", entry, str(last))
+        entry = self.w.multiply_add(block, self.s, "0")
+        return at_most(self.w, entry, self.depth - self.s) if self.depth % self.s else entry
 
     def _tile(self, y: str, y_row: int, y_step: int, starts: Sequence[str], count: int | str) -> list[str]:
         """The sums over `count` examples, `r` times `s` vectors."""
@@ -161,25 +162,24 @@ class Correlation:
             return out
 
         def example(n: str, sums: list[str]) -> list[str]:
-            return w.loop(self.pixels.count, lambda p, so_far: vector(n, p, so_far), [(kind, v) for v in sums])
+            return w.loop(self.pixels.vectors, lambda p, so_far: vector(n, p, so_far), [(kind, v) for v in sums])
 
         nothing = [(kind, nought(dtype, width))] * (self.r * self.s)
         return w.loop(count, example, nothing)
 
     def _stage(self, y: str, r: str, count: int | str) -> None:
-        """Channel r of y with its rows as far apart as those of x."""
-        w, dtype, wide = self.w, self.dtype, self.planes.columns.out
+        """Channel r of y, where it must be with its rows as far apart as those of x."""
+        w, dtype, wide, lines = self.w, self.dtype, self.planes.columns.out, self.planes.rows.out
+        if not self.staged:
+            wide, lines = self.spots, 1
         every = self.groups * self.rows * self.spots
 
         def row(n: str, line: str) -> None:
             here = w.multiply_add(n, every, w.multiply_add(r, self.spots, w.multiply_add(line, wide, "0")))
             there = w.multiply_add(r, self.several * self.lanes, w.multiply_add(n, self.lanes, w.multiply_add(line, self.pixels.pitch, "0")))  # fmt: skip
-            copy(w, dtype, self.width, w.address(y, here, dtype), w.address(self.staging, there, dtype), wide)
+            copy(w, dtype, self.width, w.address(y, here, dtype), w.address(self.copy, there, dtype), wide)
 
-        def example(n: str, _: list[str]) -> None:
-            w.loop(self.planes.rows.out, lambda line, _: row(n, line))
-
-        w.loop(count, example)
+        each(w, (count, lines), row)
 
     def _finish(self, u: str) -> None:
         """The sums to where they belong."""
@@ -192,30 +192,23 @@ class Correlation:
             value = load_part(w, self.sums, at, dtype, self.s, self.s)
             w.store(value, "%a2", there, dtype, self.s)
 
-        def block(b: str, _: list[str]) -> None:
-            w.loop(self.r, lambda r, _: entries(b, r))
-
-        w.loop(self.depth_blocks, block)
+        each(w, (self.depth_blocks, self.r), entries)
 
 
 def added_up(w: Writer, dtype: Any, width: int, values: Sequence[str]) -> str:
     """The sum of the lanes of each of at most `width` vectors, in the lane of its number."""
     kind = typed(scalar(dtype).llvm, width)
 
-    def lanes(odd: int) -> str:
-        return ", ".join(f"i32 {2 * lane + odd}" for lane in range(width))
+    nothing = nought(dtype, width)
+    orders = [", ".join(f"i32 {2 * lane + odd}" for lane in range(width)) for odd in (0, 1)]
 
-    rows = [*values, *[nought(dtype, width)] * (width - len(values))]
+    def paired(x: str, y: str) -> str:
+        if x == y == nothing:
+            return x
+        even, odd = (w.value(f"shufflevector {kind} {x}, {kind} {y}, <{width} x i32> <{order}>") for order in orders)
+        return add(w, dtype, width, even, odd)
+
+    rows = [*values, *[nothing] * (width - len(values))]
     while len(rows) > 1:
-        rows = [
-            add(
-                w,
-                dtype,
-                width,
-                *(w.value(f"shufflevector {kind} {x}, {kind} {y}, <{width} x i32> <{lanes(odd)}>") for odd in (0, 1)),
-            )  # fmt: skip
-            if (x, y) != (nought(dtype, width),) * 2
-            else x
-            for x, y in zip(rows[::2], rows[1::2], strict=True)
-        ]
+        rows = [paired(x, y) for x, y in zip(rows[::2], rows[1::2], strict=True)]
     return rows[0]

@@ -2,11 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from chainrule.compiler.native.tiles import load_part
 from chainrule.compiler.native.writer import Writer, scalar, typed
+
+
+class Scratch:
+    """Parts of the scratch memory."""
+
+    def __init__(self, w: Writer) -> None:
+        self.w = w
+        self.bytes = 0
+
+    def reserve(self, count: int, bytes_each: int) -> str:
+        """The pointer to so much of it, aligned to 64."""
+        at = self.bytes
+        self.bytes += -(-count * bytes_each // 64) * 64
+        return self.w.address("%scratch", str(at), "int8") if count else ""
+
+
+def at_most(w: Writer, value: str, limit: int) -> str:
+    """The smaller of the two."""
+    if value.isdigit():
+        return str(min(int(value), limit))
+    return w.intrinsic("llvm.smin.i64", "i64", value, str(limit))
+
+
+def each(w: Writer, lengths: Sequence[int | str], body: Callable[..., None]) -> None:
+    """`body(index, ...)` for every index of nested loops."""
+
+    def nested(known: tuple[str, ...]) -> None:
+        if len(known) == len(lengths):
+            body(*known)
+        else:
+            w.loop(lengths[len(known)], lambda i, _: nested((*known, i)))
+
+    nested(())
 
 
 def pack(w: Writer, dtype: Any, source: str, target: str, across: int, padded: int, along: int | str, strides: tuple[int, int], width: int) -> None:  # fmt: skip
@@ -88,7 +121,7 @@ def _one_by_one(w: Writer, dtype: Any, source: str, target: str, columns: tuple[
         def entry(i: str, _: list[str]) -> None:
             known = i
             if columns[1] > across:
-                known = w.intrinsic("llvm.smin.i64", "i64", i, str(across - 1))
+                known = at_most(w, i, across - 1)
             value = w.load(source, w.multiply_add(known, strides[0], w.multiply_add(j, strides[1], "0")), dtype)
             w.store(value, target, w.multiply_add(j, padded, i), dtype)
 

@@ -9,21 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from chainrule.compiler.native.packing import at_most, each
 from chainrule.compiler.native.tiles import load_part, nought
 from chainrule.compiler.native.writer import Writer, scalar, typed
 from chainrule.ops.windows import Windows
-
-
-class Scratch:
-    """Parts of the scratch memory, by their offsets in bytes."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-
-    def reserve(self, count: int, bytes_each: int) -> int:
-        at = self.bytes
-        self.bytes += -(-count * bytes_each // 64) * 64
-        return at
 
 
 class Axis(NamedTuple):
@@ -111,7 +100,7 @@ class Planes(NamedTuple):
             at = w.multiply_add(c, self.taps, w.multiply_add(i, wide, j))
             w.store(offset, table, at, "int64")
 
-        w.loop(channels, lambda c, _: _none(w.loop(high, lambda i, _: _none(w.loop(wide, lambda j, _: entry(c, i, j))))))  # fmt: skip
+        each(w, (channels, high, wide), entry)
 
     def fill(self, w: Writer, dtype: Any, width: int, source: str, target: str, channels: int) -> None:
         """Copy the image to its places; what is around it was cleared before."""
@@ -135,11 +124,7 @@ class Planes(NamedTuple):
             w.loop(columns, one)
 
         if rows and columns:
-            w.loop(channels, lambda c, _: _none(w.loop(rows, lambda r, _: row(c, r))))
-
-
-def _none(_: Any) -> None:
-    """Loops that carry nothing."""
+            each(w, (channels, rows), row)
 
 
 def copy(w: Writer, dtype: Any, width: int, source: str, target: str, count: int) -> None:
@@ -164,7 +149,7 @@ class Pixels(NamedTuple):
     """Vectors of results: which windows each is of."""
 
     width: int
-    count: int
+    vectors: int
     run: int
     """Lanes of windows in one row; behind them come those of the next."""
     pitch: int
@@ -184,7 +169,7 @@ class Pixels(NamedTuple):
         """Where the first window starts in a plane, and which result it is."""
         result = w.multiply_add(vector, self.width, "0")
         if self.last >= 0:
-            result = w.intrinsic("llvm.smin.i64", "i64", result, str(self.last)) if not result.isdigit() else str(min(int(result), self.last))  # fmt: skip
+            result = at_most(w, result, self.last)
             return result, result
         if self.run < self.width:
             return w.multiply_add(vector, self.runs * self.pitch, "0"), result
@@ -222,16 +207,13 @@ def joined(w: Writer, dtype: Any, lanes: int, parts: Sequence[str]) -> str:
 
     def both(x: str, y: str, n: int) -> str:
         kind = typed(scalar(dtype).llvm, n)
-        order = ", ".join(f"i32 {lane}" for lane in range(2 * n))
         if n == 1:
             first = w.value(f"insertelement <2 x {kind}> poison, {kind} {x}, i32 0")
             return w.value(f"insertelement <2 x {kind}> {first}, {kind} {y}, i32 1")
+        order = ", ".join(f"i32 {lane}" for lane in range(2 * n))
         return w.value(f"shufflevector {kind} {x}, {kind} {y}, <{2 * n} x i32> <{order}>")
-
-    def halve(some: Sequence[str], n: int) -> tuple[list[str], int]:
-        return [both(x, y, n) for x, y in zip(some[::2], some[1::2], strict=True)], 2 * n
 
     values, n = list(parts), lanes
     while len(values) > 1:
-        values, n = halve(values, n)
+        values, n = [both(x, y, n) for x, y in zip(values[::2], values[1::2], strict=True)], 2 * n
     return values[0]

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from chainrule.compiler.native.kernel import Kernel
-from chainrule.compiler.native.packing import pack
-from chainrule.compiler.native.tiles import Registers, Tile, accumulate, choose, load_part, nought, store_part
+from chainrule.compiler.native.kernel import Kernel, Machine
+from chainrule.compiler.native.layouts import Layout, Matrices, Problem, merged, problem
+from chainrule.compiler.native.packing import Scratch, at_most, pack
+from chainrule.compiler.native.tiles import Tile, accumulate, choose, load_part, nought, store_part
 from chainrule.compiler.native.writer import Writer, scalar
 from chainrule.types import Shape
 
@@ -21,42 +22,8 @@ Epilogue = Callable[[Writer, str, str], None]
 """`epilogue(w, row, rows)`: something done with `rows` finished rows from number `row` on, counted over all batches."""
 
 
-Layout = tuple[int, tuple[int, ...]]
-"""Offset and strides (batch, rows, columns), in entries of the operand; any number along axes of length 1."""
-
-
-class Matrices(NamedTuple):
-    """Where the entries of a matrix of each batch lie, in entries from the start of the operand."""
-
-    offset: int
-    batch: tuple[int, ...]
-    """A stride for each axis of the batch; 0 where all have the same."""
-    row: int
-    column: int
-
-    @staticmethod
-    def of(layout: Layout) -> Matrices:
-        offset, (*batch, row, column) = layout
-        return Matrices(offset, tuple(batch), row, column)
-
-    def turned(self) -> Matrices:
-        return self._replace(row=self.column, column=self.row)
-
-
-class Problem(NamedTuple):
-    """`c = a @ b` for each of a batch: sizes, and where everything lies."""
-
-    batch: Shape
-    m: int
-    n: int
-    k: int
-    a: Matrices
-    b: Matrices
-    c: Matrices
-
-
 def dot_kernel(
-    machine: Registers,
+    machine: Machine,
     dtype: Any,
     batch: Shape,
     m: int,
@@ -86,7 +53,7 @@ def dot_kernel(
         operands=3 + more,
         written=(2, *written),
         extent=made.units * made.batches,
-        scratch=made.scratch * itemsize,
+        scratch=made.scratch.bytes,
         functions=frozenset(made.w.functions),
         declarations=frozenset(made.w.declarations),
         label=f"dot {'x'.join(map(str, (*batch, m, k, n)))}",
@@ -95,37 +62,11 @@ def dot_kernel(
     )
 
 
-def problem(batch: Shape, m: int, n: int, k: int, a: Layout, b: Layout, c: Layout) -> Problem:
-    """Axes of length 1 lie as if they were longer ones of neighbours."""
-    x, y, z = Matrices.of(a), Matrices.of(b), Matrices.of(c)
-    if n == 1:
-        y, z = y._replace(column=1), z._replace(column=1)
-    if k == 1:
-        x = x._replace(column=1)
-    return Problem(batch, m, n, k, x, y, z)
-
-
-def merged(p: Problem) -> Problem:
-    """The same with as few axes of batches as the strides allow; those where b stays the same become rows."""
-    axes = [[n, *strides] for n, *strides in zip(p.batch, p.a.batch, p.b.batch, p.c.batch, strict=True) if n != 1]
-    for number in range(len(axes) - 2, -1, -1):
-        (n, *outer), (count, *inner) = axes[number : number + 2]
-        if outer == [count * stride for stride in inner]:
-            axes[number : number + 2] = [[n * count, *inner]]
-    m, k = p.m, p.k
-    while axes and axes[-1][2] == 0 and axes[-1][1] == m * p.a.row and axes[-1][3] == m * p.c.row:
-        m *= axes.pop()[0]
-    n = [axis[0] for axis in axes]
-    strides = [tuple(axis[which] for axis in axes) for which in (1, 2, 3)]
-    a, b, c = (x._replace(batch=new) for x, new in zip((p.a, p.b, p.c), strides, strict=True))
-    return Problem(tuple(n), m, p.n, k, a, b, c)
-
-
 class _Columns(NamedTuple):
     """Neighbouring panels of columns, alike but for where they start."""
 
     start: str
-    count: int | str
+    panels: int | str
     vectors: int
     valid: int
     """Columns of the last vector of each that exist."""
@@ -147,7 +88,7 @@ def _depth(k: int) -> int:
 class _Product:
     """One kernel in the making."""
 
-    def __init__(self, machine: Registers, dtype: Any, p: Problem, epilogue: Epilogue | None, names: Sequence[str]) -> None:  # fmt: skip
+    def __init__(self, machine: Machine, dtype: Any, p: Problem, epilogue: Epilogue | None, names: Sequence[str]) -> None:  # fmt: skip
         self.names = names
         self.w, self.dtype, self.p, self.epilogue = Writer(), dtype, p, epilogue
         bytes_ = scalar(dtype).bytes
@@ -165,17 +106,12 @@ class _Product:
         tall = max(1, machine.l1_bytes // 2 // bytes_ // self.deep // rows) if self.packs_a else 1
         self.rows = min(rows * tall, p.m // rows * rows)
         self.units, self.batches = p.m // self.rows, prod(p.batch)
-        self.scratch = 0
-        self.at_b = self._reserve(self.wide * self.panel * self.deep if self.packs_b else 0)
-        self.at_a = self._reserve(-(-(self.rows + p.m % self.rows) // rows) * rows * self.deep if self.packs_a else 0)
         self.staged = p.c.column != 1
-        self.at_c = self._reserve(p.m * p.n if self.staged else 0)
-
-    def _reserve(self, entries: int) -> str:
-        """Scratch memory, by its offset in entries."""
-        at, line = self.scratch, 64 // scalar(self.dtype).bytes
-        self.scratch += -(-entries // line) * line
-        return str(at)
+        tall = -(-(self.rows + p.m % self.rows) // rows) * rows
+        self.scratch = Scratch(self.w)
+        self.packed_b = self.scratch.reserve(self.wide * self.panel * self.deep if self.packs_b else 0, bytes_)
+        self.packed_a = self.scratch.reserve(tall * self.deep if self.packs_a else 0, bytes_)
+        self.stage = self.scratch.reserve(p.m * p.n if self.staged else 0, bytes_)
 
     # ------------------------------------------------------------ batches
     def write(self) -> str:
@@ -184,7 +120,7 @@ class _Product:
         return "\n".join(w.lines)
 
     def _all(self) -> None:
-        w, p = self.w, self.p
+        w = self.w
         if self.batches == 1:
             self._batch("0", "%begin", "%end")
             return
@@ -195,7 +131,7 @@ class _Product:
         def batch(q: str, _: list[str]) -> None:
             first = w.value(f"mul nsw i64 {q}, {self.units}")
             low = w.intrinsic("llvm.smax.i64", "i64", w.value(f"sub nsw i64 %begin, {first}"), "0")
-            high = w.intrinsic("llvm.smin.i64", "i64", w.value(f"sub nsw i64 %end, {first}"), str(self.units))
+            high = at_most(w, w.value(f"sub nsw i64 %end, {first}"), self.units)
             self._batch(q, low, high)
 
         last = w.value(f"sdiv i64 {w.value('sub nsw i64 %end, 1')}, {self.units}")
@@ -214,15 +150,13 @@ class _Product:
 
     def _batch(self, q: str, low: str, high: str) -> None:
         """Units `low` to `high` of one product."""
-        w, p = self.w, self.p
+        p = self.p
         self.q = q
         self.a, self.b = self._pointer(0, p.a, q), self._pointer(1, p.b, q)
         self.c, self.c_row = self._pointer(2, p.c, q), p.c.row
         target = self.c
         if self.staged:
-            self.c, self.c_row = w.address("%scratch", self.at_c, self.dtype), p.n
-        self.packed_a = w.address("%scratch", self.at_a, self.dtype)
-        self.packed_b = w.address("%scratch", self.at_b, self.dtype)
+            self.c, self.c_row = self.stage, p.n
         if self.blocked:
             self._pieces(low, high)
         else:
@@ -304,21 +238,21 @@ class _Product:
         def piece(k: str, _: list[str]) -> None:
             steps: int | str = self.deep
             if p.k % self.deep:
-                steps = w.intrinsic("llvm.smin.i64", "i64", w.value(f"sub nsw i64 {p.k}, {k}"), str(self.deep))
+                steps = at_most(w, w.value(f"sub nsw i64 {p.k}, {k}"), self.deep)
             for some in self._split():
-                if some.count == 1:
+                if some.panels == 1:
                     self._piece(some, k, steps, low, high)
                     continue
 
                 def several(j: str, _: list[str], some: _Columns = some) -> None:
                     count: int | str = self.wide
-                    if int(some.count) % self.wide:
-                        left = w.value(f"sub nsw i64 {some.count}, {j}")
-                        count = w.intrinsic("llvm.smin.i64", "i64", left, str(self.wide))
-                    now = some._replace(start=w.multiply_add(j, self.panel, "0"), count=count)
+                    if int(some.panels) % self.wide:
+                        left = w.value(f"sub nsw i64 {some.panels}, {j}")
+                        count = at_most(w, left, self.wide)
+                    now = some._replace(start=w.multiply_add(j, self.panel, "0"), panels=count)
                     self._piece(now, k, steps, low, high)
 
-                w.loop(some.count, several, step=self.wide)
+                w.loop(some.panels, several, step=self.wide)
 
         w.loop(p.k, piece, step=self.deep)
         if self.epilogue is not None:
@@ -348,7 +282,7 @@ class _Product:
             source, target = w.address(self.b, at, self.dtype), w.address(self.packed_b, there, self.dtype)
             pack(w, self.dtype, source, target, across, some.vectors * width, steps, (p.b.column, p.b.row), width)
 
-        w.loop(some.count, panel)
+        w.loop(some.panels, panel)
 
     # ------------------------------------------------------------ what stays in registers
     def _unit(self, first: str, count: str, columns: Sequence[_Columns], numbers: Sequence[str], k: str, steps: int | str) -> None:  # fmt: skip
@@ -364,20 +298,28 @@ class _Product:
 
         def start(t: str) -> str:
             row = w.multiply_add(t, rows, first)
-            return row if not extra else w.intrinsic("llvm.smin.i64", "i64", row, str(p.m - rows))
+            return row if not extra else at_most(w, row, p.m - rows)
 
         if self.packs_a:
             w.loop(tiles, lambda t, _: self._pack_a(start(t), t, k, steps))
-        self._panels(columns, numbers, lambda *at: w.loop(tiles, lambda t, _: self._tile(rows, start(t), t, *at, k, steps)))  # fmt: skip
+
+        def panel(column: str, number: str, some: _Columns) -> None:
+            w.loop(tiles, lambda t, _: self._tile(rows, start(t), t, column, number, some, k, steps))
+
+        self._panels(columns, numbers, panel)
         if over and self.blocked:
 
             def rest() -> None:
                 self._pack_a(str(p.m - rows), tiles, k, steps)
-                self._panels(columns, numbers, lambda *at: self._tile(over, str(p.m - over), tiles, *at, k, steps))
+
+                def panel(column: str, number: str, some: _Columns) -> None:
+                    self._tile(over, str(p.m - over), tiles, column, number, some, k, steps)
+
+                self._panels(columns, numbers, panel)
 
             rest() if count.isdigit() else w.when(w.value(f"icmp sgt i64 {count}, {self.rows}"), rest)
 
-    def _panels(self, columns: Sequence[_Columns], numbers: Sequence[str], body: Callable[[str, str, _Columns], Any]) -> None:  # fmt: skip
+    def _panels(self, columns: Sequence[_Columns], numbers: Sequence[str], body: Callable[[str, str, _Columns], None]) -> None:  # fmt: skip
         """`body(first column, number of the panel, some)` for each panel."""
         w = self.w
         for some, number in zip(columns, numbers, strict=True):
@@ -385,7 +327,7 @@ class _Product:
             def panel(j: str, _: list[str], some: _Columns = some, number: str = number) -> None:
                 body(w.multiply_add(j, self.panel, some.start), w.multiply_add(j, 1, number), some)
 
-            w.loop(some.count, panel)
+            w.loop(some.panels, panel)
 
     def _pack_a(self, row: str, t: str, k: str, steps: int | str) -> None:
         w, p, rows = self.w, self.p, self.tile.rows

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from chainrule.compiler.native.kernel import Machine
 from chainrule.compiler.native.writer import Writer, scalar, typed
 
 PIPES = 2
@@ -13,15 +14,7 @@ LATENCY = 4
 """Cycles until a sum may be used again."""
 
 _EDGE = 0.03
-
-
-class Registers(Protocol):
-    """What we ask of a machine."""
-
-    vector_bytes: int
-    registers: int
-    l1_bytes: int
-    l2_bytes: int
+"""What a tile of another size may cost, that is, the instructions for it."""
 
 
 class Tile(NamedTuple):
@@ -32,7 +25,7 @@ class Tile(NamedTuple):
     width: int
 
 
-def width_of(machine: Registers, dtype: Any) -> int:
+def width_of(machine: Machine, dtype: Any) -> int:
     """Entries in a vector."""
     return machine.vector_bytes // scalar(dtype).bytes
 
@@ -50,7 +43,7 @@ def _cycles(rows: int, vectors: int) -> float:
     return max(rows * vectors, rows + vectors) / PIPES + 0.5
 
 
-def choose(machine: Registers, dtype: Any, m: int, n: int) -> Tile:
+def choose(machine: Machine, dtype: Any, m: int, n: int) -> Tile:
     """The tile that covers m x n in the fewest cycles."""
     width = width_of(machine, dtype)
     across = -(-n // width)
