@@ -12,7 +12,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from chainrule.compiler.native.kernel import Kernel, Machine
-from chainrule.compiler.native.layouts import Layout, Matrices, Problem, merged, problem
+from chainrule.compiler.native.matrices import Layout, Matrices, Problem, merged, problem
 from chainrule.compiler.native.packing import Scratch, at_most, pack
 from chainrule.compiler.native.tiles import Tile, accumulate, choose, load_part, nought, store_part
 from chainrule.compiler.native.writer import Writer, scalar
