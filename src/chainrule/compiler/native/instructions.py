@@ -53,6 +53,7 @@ class Instructions:
     def function(self, name: str, dtype: Any, *arguments: str) -> str:
         named = np.dtype(dtype).name
         self.w.functions.add((name, named, self.width))
+        self.w.declarations |= vector_math.declarations(name, named, self.width)
         kind = self.kind(dtype)
         symbol = vector_math.name_of(name, named, self.width)
         return self.w.value(f"call {kind} @{symbol}({', '.join(f'{kind} {a}' for a in arguments)})")

@@ -37,7 +37,7 @@ class _Planner:
 
     def __init__(self, outputs: Sequence[Expression], targets: Sequence[int | None], inputs: Sequence[Expression], machine: Machine, flagged: Sequence[Expression]) -> None:  # fmt: skip
         self.inputs, self.machine, self.flagged = inputs, machine, flagged
-        self.targets = targets
+        self.outputs, self.targets = outputs, targets
         self.wanted = [canonical(e) for e in outputs]
         nodes = reach([*outputs, *flagged])
         stays = [*self.wanted, *(canonical(e) for e in flagged)]
@@ -161,7 +161,7 @@ class _Planner:
                 self._emit(group)
         for there, e in commits:
             self._copied(there, e)
-        fresh = [e for e, t in zip(self.wanted, self.targets, strict=True) if t is None]
+        fresh = [e for e, t in zip(self.outputs, self.targets, strict=True) if t is None]
         types = tuple((e.shape, e.dtype) for e in (*self.inputs, *fresh))
         return Schedule(tuple(self.steps), commit, commit if self.flagged else 0, arena, tuple(self.constants), types)
 
