@@ -6,7 +6,7 @@ what every processor does fast is used: no conversion between floats and 64-bit 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,22 @@ class Lanes:
         of = self.types[kind]
         return self.write(f"select {self.types['b']} {condition.text}, {of} {first.text}, {of} {second.text}", kind)
 
+    def unless(self, condition: Value, usual: Value, rare: Callable[[], Value]) -> Value:
+        """`usual`; where the condition holds in any lane, what `rare` writes into a block of its own."""
+        w, kind = self.writer, self.types["f"]
+        some = condition.text
+        if self.width > 1:
+            name, of = f"llvm.vector.reduce.or.v{self.width}i1", self.types["b"]
+            w.declarations.add(f"declare i1 @{name}({of})")
+            some = w.value(f"call i1 @{name}({of} {some})")
+        before, inside, after = w.block, w.label(), w.label()
+        w.line(f"br i1 {some}, label %{inside}, label %{after}")
+        w.start(inside)
+        other = rare()
+        w.line(f"br label %{after}")
+        w.start(after)
+        return self.write(f"phi {kind} [{usual.text}, %{before}], [{other.text}, %{inside}]", "f")
+
     def at_least(self, bound: float, x: Value) -> Value:
         """The larger one; NaN stays NaN, which `llvm.maxnum` would drop."""
         return self.where(self.constant(bound, "f") > x, bound, x)
@@ -128,7 +144,7 @@ class Value:
         return lanes.write(f"{instruction} {lanes.types[self.kind]} {self.text}, {second.text}", kind or self.kind)
 
     def _from(self, instruction: str, other: float) -> Value:
-        return self.lanes.constant(other, self.kind)._with(instruction, self)  # noqa: SLF001 - another of this class
+        return self.lanes.constant(other, self.kind)._with(instruction, self)
 
     def __add__(self, other: Value | float) -> Value:
         return self._with("fadd" if self.kind == "f" else "add", other)

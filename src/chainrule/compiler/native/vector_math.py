@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import log
+from math import log, pi
 
 import numpy as np
 
@@ -37,17 +37,22 @@ def declarations(name: str, dtype: str, width: int) -> frozenset[str]:
 def _written(name: str, dtype: str, width: int) -> tuple[str, frozenset[str]]:
     lanes = Lanes(dtype, width)
     x, y = lanes.argument("%x"), lanes.argument("%y")
-    kind, own = lanes.types["f"], name in FORMULAS
-    parameters = f"{kind} %x, {kind} %y" if name in C_BINARY or name in DIVISIONS else f"{kind} %x"
-    if own:
+    if name in FORMULAS:
         result = FORMULAS[name](lanes, x)
     elif name in DIVISIONS:
         result = DIVISIONS[name](lanes, x, y)
     else:
         result = lanes.each(C_BINARY[name], x, y) if name in C_BINARY else lanes.each(C_UNARY[name], x)
-    head = f"define internal {kind} @{name_of(name, dtype, width)}({parameters}) {'alwaysinline' if own else 'noinline'} nounwind"  # fmt: skip
-    body = "\n".join(lanes.writer.lines)
-    return f"{head} {{\nentry:\n{body}\n  ret {kind} {result.text}\n}}\n", frozenset(lanes.writer.declarations)
+    kind, own = lanes.types["f"], name in FORMULAS
+    parameters = f"{kind} %x, {kind} %y" if name in BINARY else f"{kind} %x"
+    head = f"define internal {kind} @{name_of(name, dtype, width)}({parameters}) "
+    attributes = "alwaysinline nounwind" if own else "noinline cold nounwind" if name in FAR else "noinline nounwind"
+    text = f"{head}{attributes} {{\nentry:\n" + "\n".join(lanes.writer.lines) + f"\n  ret {kind} {result.text}\n}}\n"
+    declared = frozenset(lanes.writer.declarations)
+    if f"{name}_far" in FAR:
+        more, too = _written(f"{name}_far", dtype, width)
+        return text + more, declared | too
+    return text, declared
 
 
 def _coefficients(lanes: Lanes, name: str) -> tuple[float, ...]:
@@ -75,14 +80,30 @@ def _exp_less_one(lanes: Lanes, r: Value) -> Value:
     return lanes.fuse(lanes.polynomial(r, _coefficients(lanes, "exp"), square), square, r)
 
 
+def _scaled(lanes: Lanes, y: Value, n: Value, halved: Value) -> Value:
+    """`y * 2**n`, where that may overflow or be subnormal: first by the power of `halved`, about n / 2, then by the rest."""
+    half = (halved + lanes.rounder).bits << lanes.mantissa
+    return y * (half + lanes.one).number * (n - half + lanes.one).number
+
+
 def _exp(lanes: Lanes, x: Value) -> Value:
-    # Beyond the bounds the product below overflows to infinity or rounds to 0 by itself.
+    # Beyond the bounds the result overflows to infinity or is rounded to 0 by itself.
     x = lanes.at_most(lanes.pick(89.0, 710.0), lanes.at_least(lanes.pick(-104.0, -746.0), x))
     n, r = _reduced(lanes, x)
-    # 2**n itself may be no normal number: multiply by about half of its exponent, then by the rest.
-    half = lanes.fuse(x, 0.5 / log(2), lanes.rounder).bits << lanes.mantissa
-    first, second = (half + lanes.one).number, (n - half + lanes.one).number
-    return (_exp_less_one(lanes, r) + 1.0) * first * second
+    return _scaled(lanes, _exp_less_one(lanes, r) + 1.0, n, x * (0.5 / log(2)))
+
+
+def _power_of_two(lanes: Lanes, x: Value) -> tuple[Value, Value]:
+    """(n, y): 2**x is `2**n * y`; n as in `_reduced`."""
+    shifted = x + lanes.rounder
+    r = x - (shifted - lanes.rounder)
+    return shifted.bits << lanes.mantissa, lanes.fuse(lanes.polynomial(r, _coefficients(lanes, "exp2")), r, 1.0)
+
+
+def _exp2(lanes: Lanes, x: Value) -> Value:
+    x = lanes.at_most(lanes.pick(129.0, 1025.0), lanes.at_least(lanes.pick(-151.0, -1076.0), x))
+    n, y = _power_of_two(lanes, x)
+    return _scaled(lanes, y, n, x * 0.5)
 
 
 def _expm1(lanes: Lanes, x: Value) -> Value:
@@ -103,15 +124,15 @@ def _tanh(lanes: Lanes, x: Value) -> Value:
 
 
 # ---------------------------------------------------------------- logarithms
-def _split(lanes: Lanes, x: Value, scaled: Value | float = 0.0) -> tuple[Value, Value]:
-    """(e, f) of normal x > 0: x is `2**(e + scaled) * (1 + f)`, sqrt(1/2) <= 1 + f < sqrt(2)."""
+def _split(lanes: Lanes, x: Value) -> tuple[Value, Value, Value]:
+    """(e, f) of normal x > 0: x is `2**e * (1 + f)`, sqrt(1/2) <= 1 + f < sqrt(2); and e as the bits of 2**e hold it."""
     root = lanes.pick(0x3F3504F3, 0x3FE6A09E667F3BCD)  # the bits of sqrt(1/2)
     raised = x.bits + (lanes.one - root)
     f = ((raised & ((1 << lanes.mantissa) - 1)) + root).number - 1.0
     # An integer in the low bits of 2**mantissa becomes a float by one subtraction.
     whole = 2.0**lanes.mantissa
-    stored = ((raised >> lanes.mantissa) | lanes.constant(whole, "f").bits).number - (whole + lanes.bias)
-    return (stored - scaled if isinstance(scaled, Value) else stored), f
+    e = ((raised >> lanes.mantissa) | lanes.constant(whole, "f").bits).number - (whole + lanes.bias)
+    return e, f, raised & -(1 << lanes.mantissa)
 
 
 def _natural(lanes: Lanes, e: Value, f: Value) -> Value:
@@ -123,29 +144,122 @@ def _natural(lanes: Lanes, e: Value, f: Value) -> Value:
     return lanes.fuse(e, high, f + tail)
 
 
-def _of_positive(lanes: Lanes, x: Value, combined: Callable[[Lanes, Value, Value], Value]) -> Value:
-    """A logarithm: -inf at 0, NaN below, with the invalid flag."""
+def _ends(lanes: Lanes, x: Value, y: Value, end: float) -> Value:
+    """y, a logarithm; but -inf where x is `end`, and below it a NaN that comes into being here, with the invalid flag."""
+    return lanes.where(x <= end, -np.inf, y) + lanes.where(x < end, np.inf, -0.0)
+
+
+def _of_positive(lanes: Lanes, x: Value, combined: Callable[[Value, Value], Value]) -> Value:
+    """A logarithm of x from its e and f."""
     small = x < lanes.pick(2.0**-126, 2.0**-1022)
     digits = lanes.mantissa + 1.0
-    e, f = _split(lanes, lanes.where(small, x * 2.0**digits, x), lanes.where(small, digits, 0.0))
-    y = lanes.where(x < np.inf, combined(lanes, e, f), x)
-    return lanes.where(x <= 0.0, -np.inf, y) + lanes.where(x < 0.0, np.inf, -0.0)
+    e, f, _ = _split(lanes, lanes.where(small, x * 2.0**digits, x))
+    y = combined(e - lanes.where(small, digits, 0.0), f)
+    return _ends(lanes, x, lanes.where(x < np.inf, y, x), 0.0)
 
 
 def _log(lanes: Lanes, x: Value) -> Value:
-    return _of_positive(lanes, x, _natural)
+    return _of_positive(lanes, x, lambda e, f: _natural(lanes, e, f))
+
+
+def _log2(lanes: Lanes, x: Value) -> Value:
+    return _of_positive(lanes, x, lambda e, f: lanes.fuse(lanes.polynomial(f, _coefficients(lanes, "log2")), f, f) + e)
+
+
+def _log10(lanes: Lanes, x: Value) -> Value:
+    high, low = lanes.pick((0.30078125, 2.4874566398119521e-04), (0.30102999566361177, 3.6942390771589308e-13))
+
+    def combined(e: Value, f: Value) -> Value:
+        tail = lanes.fuse(lanes.polynomial(f, _coefficients(lanes, "log10")), f, f * 0.5)
+        return lanes.fuse(e, high, lanes.fuse(e, low, tail))
+
+    return _of_positive(lanes, x, combined)
+
+
+def _log1p(lanes: Lanes, x: Value) -> Value:
+    """1 + x is rounded to u; what that lost is added to f."""
+    held = lanes.at_most(float(np.finfo(lanes.dtype).max), lanes.at_least(lanes.pick(-1 + 2.0**-24, -1 + 2.0**-53), x))
+    u = held + 1.0
+    back = u - 1.0
+    lost = (1.0 - (u - back)) + (held - back)
+    e, f, stored = _split(lanes, u)
+    # 2**-e, in two factors: it may be too small
+    scale = (lanes.constant((2 * lanes.bias + 1) << lanes.mantissa, "i") - stored).number
+    y = _natural(lanes, e, lanes.fuse(lost * 0.5, scale, f))
+    y = lanes.where(abs(x) < lanes.pick(2.0**-26, 2.0**-55), x, lanes.where(x < np.inf, y, x))
+    return _ends(lanes, x, y, -1.0)
+
+
+# ---------------------------------------------------------------- erf
+def _erf(lanes: Lanes, x: Value) -> Value:
+    size = lanes.at_most(lanes.pick(3.82, 5.95), abs(x))
+    square = size * size
+    if lanes.single:  # one polynomial does for all
+        y = lanes.horner(lanes.fuse(square, 0.16, -1.0), _coefficients(lanes, "erf"))
+        return lanes.copy_sign(lanes.at_most(1.0, lanes.fuse(y, size, size * 0.5)), x)
+    inner = lanes.fuse(lanes.polynomial(square, _coefficients(lanes, "erf")), size, size)
+    exponent = lanes.fuse(square, 1 / log(2), lanes.polynomial(size - 3.375, _coefficients(lanes, "erfc")))
+    n, power = _power_of_two(lanes, -exponent)
+    outer = lanes.fuse(-power, (n + lanes.one).number, 1.0)
+    return lanes.copy_sign(lanes.where(size < 1.0, inner, outer), x)
+
+
+# ---------------------------------------------------------------- sin and cos
+HALF_PI = {  # pi / 2 in parts; all but the last have so few bits that their products with whole numbers are exact
+    True: (1.5703125, 0.0004837512969970703, 7.549533620476723e-08, 2.5632829192545614e-12, 6.123233601181349e-17),
+    False: (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32),
+}
+FARTHEST = {True: 6000.0, False: 1.0e6}
+"""Beyond it the parts of pi / 2 do not suffice."""
+
+
+def _wave(lanes: Lanes, x: Value, name: str) -> Value:
+    size = abs(x)
+    far = size > FARTHEST[lanes.single]
+    r = lanes.where(far, 0.0, size)
+    shifted = lanes.fuse(r, 2 / pi, lanes.rounder)
+    turns = shifted - lanes.rounder
+    for part in HALF_PI[lanes.single]:
+        r = lanes.fuse(turns, -part, r)
+    square = r * r
+    sine = lanes.fuse(lanes.polynomial(square, _coefficients(lanes, "sin")), square * r, r)
+    cosine = lanes.polynomial(square, _coefficients(lanes, "cos"))
+    cosine = lanes.fuse(cosine, square * square, lanes.fuse(square, -0.5, 1.0))
+    quarter = shifted.bits + (1 if name == "cos" else 0)
+    y = lanes.where((quarter & 1).equals(0), sine, cosine)
+    flipped = quarter << (lanes.sign.bit_length() - 2)
+    flipped = flipped ^ x.bits if name == "sin" else flipped
+    near = (y.bits ^ (flipped & lanes.sign)).number
+    return lanes.unless(far, near, lambda: lanes.where(far, _far(lanes, lanes.where(far, x, 0.0), name), near))
+
+
+def _far(lanes: Lanes, x: Value, name: str) -> Value:
+    """By the C library, in a function of its own."""
+    kind = lanes.types["f"]
+    return lanes.write(f"call {kind} @{name_of(f'{name}_far', lanes.dtype, lanes.width)}({kind} {x.text})", "f")
+
+
+def _sin(lanes: Lanes, x: Value) -> Value:
+    return _wave(lanes, x, "sin")
+
+
+def _cos(lanes: Lanes, x: Value) -> Value:
+    return _wave(lanes, x, "cos")
 
 
 FORMULAS: dict[str, Callable[[Lanes, Value], Value]] = {
-    "exp": _exp, "expm1": _expm1, "tanh": _tanh, "log": _log,
+    "exp": _exp, "exp2": _exp2, "expm1": _expm1, "tanh": _tanh, "log": _log, "log2": _log2, "log10": _log10,
+    "log1p": _log1p, "erf": _erf, "sin": _sin, "cos": _cos,
 }  # fmt: skip
 
 # ---------------------------------------------------------------- by the C library
 C_UNARY: dict[str, str] = {
-    "erf": "erf", "sin": "sin", "cos": "cos", "exp2": "exp2", "log1p": "log1p", "log2": "log2", "log10": "log10",
     "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh",
     "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
 }  # fmt: skip
+FAR: dict[str, str] = {"sin_far": "sin", "cos_far": "cos"}
+"""What `sin` and `cos` call for numbers beyond FARTHEST."""
+C_UNARY |= FAR
 C_BINARY: dict[str, str] = {"power": "pow", "atan2": "atan2", "hypot": "hypot"}
 
 
@@ -171,3 +285,6 @@ def _floor_divide(lanes: Lanes, x: Value, y: Value) -> Value:
 
 
 DIVISIONS: dict[str, Callable[[Lanes, Value, Value], Value]] = {"remainder": _remainder, "floor_divide": _floor_divide}
+BINARY = {*C_BINARY, *DIVISIONS}
+FUNCTIONS = {*FORMULAS, *C_UNARY, *BINARY} - {*FAR}
+"""The names of all of them."""
