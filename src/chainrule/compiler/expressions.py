@@ -64,7 +64,7 @@ class Expression:
         self.arguments = arguments
         self.shape = shape
         self.dtype: np.dtype[Any] = dtype
-        self.attribute = attribute
+        self.attribute: Any = attribute
 
     @property
     def ndim(self) -> int:
@@ -252,6 +252,9 @@ def reach(outputs: Iterable[Expression]) -> list[Expression]:
 
 
 # ---------------------------------------------------------------- what everything means
+_where: Any = np.where  # whose stub does not know what comes out
+
+
 def _positions(shape: Shape, maps: Sequence[AxisMap]) -> tuple[Any, ...]:
     grid: tuple[Any, ...] = np.indices(shape, sparse=True) if shape else ()
     return tuple(
@@ -279,7 +282,8 @@ def _value(e: Expression, v: list[Any], inputs: Sequence[Any]) -> Any:  # noqa: 
     if op in ("literal", "constant"):
         return np.asarray(attribute, e.dtype)
     if op == "iota":
-        return np.broadcast_to(np.indices(e.shape, sparse=True)[attribute], e.shape).astype(e.dtype)
+        grid: Any = np.indices(e.shape, sparse=True)
+        return np.broadcast_to(grid[attribute], e.shape).astype(e.dtype)
     if op in UNARY:
         return UNARY[op](v[0])
     if op in BINARY:
@@ -287,7 +291,7 @@ def _value(e: Expression, v: list[Any], inputs: Sequence[Any]) -> Any:  # noqa: 
     if op == "erf":
         return _erf(v[0])
     if op == "select":
-        return np.where(v[0], v[1], v[2])
+        return _where(v[0], v[1], v[2])
     if op == "cast":
         return v[0].astype(e.dtype)
     if op == "bounded":
@@ -315,14 +319,17 @@ def _value(e: Expression, v: list[Any], inputs: Sequence[Any]) -> Any:  # noqa: 
     if op in REDUCTIONS:
         return REDUCTIONS[op](v[0], axis=attribute, dtype=e.dtype)
     if op in ("argmax", "argmin"):
-        return getattr(np, op)(v[0], axis=attribute)
+        position: Any = getattr(np, op)
+        return position(v[0], axis=attribute)
     if op == "dot":
         return np.matmul(v[0], v[1])
     if op in CONVOLUTIONS:
-        return PRIMITIVES[op].forward(*v, *attribute)
-    equation, pick = attribute
+        convolve: Any = PRIMITIVES[op].forward
+        return convolve(*v, *attribute)
+    equation: Any = attribute[0]
+    pick: Any = attribute[1]
     variadic = equation.primitive.variadic
-    out = equation.primitive.forward(*([v] if variadic else v), *equation.parameters)
+    out: Any = equation.primitive.forward(*([v] if variadic else v), *equation.parameters)
     return out if pick is None else out[pick]
 
 

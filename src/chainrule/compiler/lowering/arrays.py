@@ -117,8 +117,9 @@ def loop(ufunc: Any, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def kind_of(value: Any) -> Any:
     """What decides how an operand is promoted: a dtype, or the type of a Python number."""
-    if type(value) in _NUMBERS:
-        return _BOOL if type(value) is bool else type(value)
+    kind: Any = value.__class__
+    if kind in _NUMBERS:
+        return _BOOL if kind is bool else kind
     return value.dtype
 
 

@@ -20,7 +20,7 @@ class Range(NamedTuple):
     """What a basic index picks along one axis."""
 
     start: int
-    count: int
+    length: int
     step: int
 
 
@@ -48,7 +48,7 @@ def ranges(index: Any, shape: Shape) -> tuple[list[Range], Shape]:
 def read(graph: Simplifying, x: Expression, index: Any) -> Expression:
     """`x[index]` for a basic index."""
     picked, shape = ranges(index, x.shape)
-    part = graph.slice(x, [r.start for r in picked], [r.count for r in picked], [r.step for r in picked])
+    part = graph.slice(x, [r.start for r in picked], [r.length for r in picked], [r.step for r in picked])
     return graph.reshape(part, shape)
 
 
@@ -56,7 +56,7 @@ def _filling(graph: Simplifying, v: Expression, picked: list[Range], selected: S
     """What is written, in the shape of the places that it goes to."""
     if v.ndim > len(selected):  # axes of length 1 in front are allowed
         v = graph.reshape(v, v.shape[v.ndim - len(selected) :])
-    return graph.reshape(graph.broadcast(v, selected), tuple(r.count for r in picked))
+    return graph.reshape(graph.broadcast(v, selected), tuple(r.length for r in picked))
 
 
 def spread(graph: Simplifying, x: Expression, index: Any, shape: Shape, fill: Any = 0) -> Expression:
@@ -66,19 +66,19 @@ def spread(graph: Simplifying, x: Expression, index: Any, shape: Shape, fill: An
 
 
 def _spread(graph: Simplifying, x: Expression, picked: list[Range], shape: Shape, fill: Any) -> Expression:
-    if any(abs(r.step) != 1 and r.count > 1 for r in picked):
+    if any(abs(r.step) != 1 and r.length > 1 for r in picked):
         maps: list[AxisMap] = [(r.start, ((k, r.step),)) for k, r in enumerate(picked)]
         out = graph.scatter_view(x, shape, maps)
         if fill == 0 and not np.signbit(fill):
             return out
         there = _mask(graph, picked, shape)
         return graph.apply("select", there, out, graph.literal(fill, x.dtype, shape))
-    turned = [r.step < 0 and r.count > 1 for r in picked]
+    turned = [r.step < 0 and r.length > 1 for r in picked]
     if any(turned):
-        starts = [r.count - 1 if turn else 0 for r, turn in zip(picked, turned, strict=True)]
+        starts = [r.length - 1 if turn else 0 for r, turn in zip(picked, turned, strict=True)]
         x = graph.slice(x, starts, x.shape, [-1 if turn else 1 for turn in turned])
-    first = [r.start - r.count + 1 if turn else r.start for r, turn in zip(picked, turned, strict=True)]
-    return graph.pad(x, [(a, n - a - r.count) for a, r, n in zip(first, picked, shape, strict=True)], fill)
+    first = [r.start - r.length + 1 if turn else r.start for r, turn in zip(picked, turned, strict=True)]
+    return graph.pad(x, [(a, n - a - r.length) for a, r, n in zip(first, picked, shape, strict=True)], fill)
 
 
 def _mask(graph: Simplifying, picked: list[Range], shape: Shape) -> Expression:
@@ -86,7 +86,7 @@ def _mask(graph: Simplifying, picked: list[Range], shape: Shape) -> Expression:
     there = graph.literal(True, _BOOL, shape)
     for axis, (r, n) in enumerate(zip(picked, shape, strict=True)):
         along = np.zeros(n, bool)
-        along[[r.start + k * r.step for k in range(r.count)]] = True
+        along[[r.start + k * r.step for k in range(r.length)]] = True
         if not along.all():
             each = graph.reshape(constant(graph, along), (*(1,) * axis, n, *(1,) * (len(shape) - axis - 1)))
             there = graph.apply("and", there, graph.broadcast(each, shape))
@@ -104,7 +104,7 @@ def written(graph: Simplifying, x: Expression, v: Expression, index: Any) -> Exp
     beside = scalar_of(x)
     if beside is not None:
         return _spread(graph, v, picked, x.shape, beside)
-    if any(abs(r.step) != 1 and r.count > 1 for r in picked):
+    if any(abs(r.step) != 1 and r.length > 1 for r in picked):
         return graph.apply("select", _mask(graph, picked, x.shape), _spread(graph, v, picked, x.shape, 0), x)
     return _overlaid(graph, x, v, picked, 0)
 
@@ -114,12 +114,12 @@ def _overlaid(graph: Simplifying, x: Expression, v: Expression, picked: list[Ran
     if axis == x.ndim:
         return v
     r, n = picked[axis], x.shape[axis]
-    turned = r.step < 0 and r.count > 1
-    start = r.start - r.count + 1 if turned else r.start
+    turned = r.step < 0 and r.length > 1
+    start = r.start - r.length + 1 if turned else r.start
     if turned:
-        v = along(graph, v, axis, r.count - 1, r.count, -1)
-    middle = _overlaid(graph, along(graph, x, axis, start, r.count), v, picked, axis + 1)
-    rest = start + r.count
+        v = along(graph, v, axis, r.length - 1, r.length, -1)
+    middle = _overlaid(graph, along(graph, x, axis, start, r.length), v, picked, axis + 1)
+    rest = start + r.length
     return graph.concat([along(graph, x, axis, 0, start), middle, along(graph, x, axis, rest, n - rest)], axis)
 
 
@@ -150,10 +150,10 @@ def affine(at: Any) -> tuple[int, tuple[int, ...]] | None:
     strides = tuple(
         int(at[(0,) * k + (1,) + (0,) * (at.ndim - k - 1)]) - offset if n > 1 else 0 for k, n in enumerate(at.shape)
     )
-    grid = np.full((1,) * at.ndim, offset)
-    for k, (n, stride) in enumerate(zip(at.shape, strides, strict=True)):
-        grid = grid + (np.arange(n) * stride).reshape((*(1,) * k, n, *(1,) * (at.ndim - k - 1)))
-    return (offset, strides) if np.array_equal(grid, at) else None
+    indices: Any = np.indices
+    steps = indices(at.shape, sparse=True)
+    even = sum((stride * index for stride, index in zip(strides, steps, strict=True)), offset)
+    return (offset, strides) if np.array_equal(np.broadcast_to(even, at.shape), at) else None
 
 
 def take(graph: Simplifying, x: Expression, indices: Expression, axis: int) -> Expression:

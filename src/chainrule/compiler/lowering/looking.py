@@ -25,8 +25,9 @@ def simpler(graph: Simplifying, x: Expression, shape: Shape, maps: Sequence[Axis
 
 def _of_counter(graph: Simplifying, x: Expression, shape: Shape, maps: Sequence[AxisMap]) -> Expression | None:
     """An index repeated along other axes, or moved to another one, is an index."""
-    offset, terms = maps[x.attribute]
-    terms = [(axis, stride) for axis, stride in terms if shape[axis] != 1]
+    counted: int = x.attribute
+    offset, given = maps[counted]
+    terms = [(axis, stride) for axis, stride in given if shape[axis] != 1]
     if not terms:
         return graph.literal(offset, x.dtype, shape)
     return graph.iota(shape, terms[0][0], x.dtype) if offset == 0 and len(terms) == 1 and terms[0][1] == 1 else None
@@ -50,7 +51,8 @@ def _inside(graph: Simplifying, x: Expression, inner: Expression, starts: Sequen
 
 def _of_part(graph: Simplifying, x: Expression, shape: Shape, maps: Sequence[AxisMap]) -> Expression | None:
     """A view of a concat that meets one part."""
-    axis, start = x.attribute, 0
+    axis: int = x.attribute
+    start = 0
     low, high = _reach(maps[axis], shape)
     for part in x.arguments:
         end = start + part.shape[axis]
@@ -67,6 +69,7 @@ def _of_part(graph: Simplifying, x: Expression, shape: Shape, maps: Sequence[Axi
 def _rearranged(graph: Simplifying, x: Expression, shape: Shape, maps: Sequence[AxisMap]) -> Expression | None:
     """A concat of which only the axes are exchanged joins what is exchanged already: nothing is moved twice."""
     met: list[int] = []
+    across: int = x.attribute
     for (offset, given), n in zip(maps, x.shape, strict=True):
         terms = [(axis, stride) for axis, stride in given if shape[axis] != 1]
         if n == 1 and not terms:
@@ -74,11 +77,11 @@ def _rearranged(graph: Simplifying, x: Expression, shape: Shape, maps: Sequence[
         if offset or len(terms) != 1 or terms[0][1] != 1 or shape[terms[0][0]] != n:
             return None
         met.append(terms[0][0])
-    joined = [axis for axis, stride in maps[x.attribute][1] if shape[axis] != 1]
+    joined = [axis for axis, _ in maps[across][1] if shape[axis] != 1]
     if len(set(met)) < len(met) or len(met) != sum(n != 1 for n in shape) or not joined:
         return None
     parts = [
-        graph.view(part, tuple(part.shape[x.attribute] if k == joined[0] else n for k, n in enumerate(shape)), maps)
+        graph.view(part, tuple(part.shape[across] if k == joined[0] else n for k, n in enumerate(shape)), maps)
         for part in x.arguments
     ]
     return graph.concat(parts, joined[0])

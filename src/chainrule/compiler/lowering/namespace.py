@@ -24,6 +24,7 @@ from chainrule.compiler.lowering.arrays import (
     select,
 )
 from chainrule.compiler.lowering.peephole import Simplifying, scalar_of
+from chainrule.ops.arguments import several
 from chainrule.types import Shape
 
 _ALIASES = {
@@ -36,8 +37,7 @@ _BOOL = np.dtype(np.bool_)
 def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(ndim))
-    several: tuple[Any, ...] = axis if isinstance(axis, tuple) else (axis,)
-    return tuple(int(k) % ndim for k in several)
+    return tuple(int(k) % ndim for k in several(axis))
 
 
 class Namespace:
@@ -65,9 +65,8 @@ class Namespace:
 
     # ------------------------------------------------------------ creation
     def full(self, shape: Any, value: Any, dtype: Any = None) -> Array:
-        shape = shape if isinstance(shape, tuple) else (shape,)
         dtype = np.asarray(value).dtype if dtype is None else dtype
-        return self.array(self.graph.literal(value, dtype, shape))
+        return self.array(self.graph.literal(value, dtype, several(shape)))
 
     def zeros(self, shape: Any, dtype: Any = np.float64) -> Array:
         return self.full(shape, 0, dtype)

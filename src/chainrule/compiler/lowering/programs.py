@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,9 +40,7 @@ def lower(program: Program) -> Lowered:
         if equation.number not in known:
             known[equation.number] = work.value(equation)
     outputs = tuple(known[e.number] for e in program.outputs)
-    flagged = [known.get(e.number) for e in program.flagged]
-    each = [x for value in flagged for x in (value if isinstance(value, tuple) else (value,))]
-    return Lowered(graph, outputs, inputs, tuple(work.opaque), tuple(x for x in each if isinstance(x, Expression)))
+    return Lowered(graph, outputs, inputs, tuple(work.opaque), tuple(work.found(program.flagged)))
 
 
 class _Lowering:
@@ -67,6 +66,15 @@ class _Lowering:
             self.opaque.append(primitive.name)
             return equation if primitive.multiple else self._opaque(equation, of)
 
+    def found(self, equations: Iterable[Equation]) -> Generator[Expression]:
+        """The expressions of those equations that have some."""
+        for equation in equations:
+            value = self.known.get(equation.number)
+            if isinstance(value, Expression):
+                yield value
+            elif isinstance(value, tuple):
+                yield from value
+
     def _constant(self, equation: Equation) -> Expression:
         if equation.source is None:
             raise ValueError("an equation without a primitive that is no input and holds no array")
@@ -74,8 +82,9 @@ class _Lowering:
 
     def _picked(self, equation: Equation) -> Expression:
         (whole,) = equation.arguments
-        value, k = self.known[whole.number], equation.parameters[0]
-        if isinstance(value, tuple):
+        value: Any = self.known[whole.number]
+        k: int = equation.parameters[0]
+        if not isinstance(value, Equation):
             return value[k]
         of = [self.known[a.number] for a in whole.arguments]
         return self.graph.opaque(of, whole, equation.shape, equation.dtype, k)

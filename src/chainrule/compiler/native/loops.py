@@ -35,7 +35,10 @@ class Emitter:
         """Loop variables that are open."""
         order = [*nest.outer, *nest.inner]
         self.position = {v: k for k, v in enumerate(order)}
-        self.depths = [max([self.position[v] + 1 for v in s.depends], default=0) for s in nest.steps]
+        inside = {nest.short: len(nest.outer) - 1}
+        self.depths = [
+            max([self.position.get(v, inside.get(v, 0)) + 1 for v in s.depends], default=0) for s in nest.steps
+        ]
         self.access = Access(self)
         self.scratch = 0
         self.buffers: dict[int, int] = {}
@@ -70,16 +73,23 @@ class Emitter:
         if width:
             self.width, self.valid = width, valid
         self.scopes.append({})
+        if width and self.nest.short is not None:
+            index = self._divided(index, self.nest.extents[self.nest.short])
         self.texts[variable] = index
         self._outer(level)
         del self.texts[variable]
         self.scopes.pop()
         self.width, self.valid = before
 
+    def _divided(self, index: str, by: int) -> str:
+        return (
+            str(int(index) // by) if index.isdigit() else self.w.value(f"lshr exact i64 {index}, {by.bit_length() - 1}")
+        )
+
     def _vectors(self, variable: int, level: int) -> None:
         """The outer loop that goes by vectors; as the outermost one it does the vectors of numbers begin to end."""
         nest, w = self.nest, self.w
-        n = nest.extents[variable]
+        n = nest.turns(variable)
         units = nest.parallel()
         if level or units == 1 or self.alone:
             for start, stop, width, valid in nest.segments(n):
@@ -233,7 +243,7 @@ class Emitter:
 
     # ------------------------------------------------------------ values
     def wide(self, s: int) -> bool:
-        return self.nest.vector in self.nest.steps[s].depends
+        return self.nest.wide(self.nest.steps[s])
 
     def lookup(self, key: Any) -> str | None:
         for scope in reversed(self.scopes):

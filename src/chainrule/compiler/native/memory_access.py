@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from chainrule.compiler.native.loops import Emitter
 
 
+CHUNKS = 4
+"""Entries that lie within so many vectors are taken out of these; others are gathered one by one."""
+
+
+def _runs(pattern: list[int], valid: int) -> bool:
+    """Whether lanes are neighbours."""
+    return all(p == k for k, p in enumerate(pattern[:valid]))
+
+
 class Access:
     """Loads and stores for an emitter."""
 
@@ -26,7 +35,7 @@ class Access:
     # ------------------------------------------------------------ offsets
     def offset(self, a: Affine) -> str:
         """The offset of the first lane, variable by variable from the outermost loop on, parts being shared."""
-        position = self.e.position
+        position = self.e.position  # the short loop within a vector is not among them
         loops = sorted((t for t in a.terms if t[0] in position), key=lambda t: position[t[0]])
         text, sofar = str(a.first), []
         for variable, stride in loops:
@@ -65,15 +74,21 @@ class Access:
                 found.append((self.e.value(value), stride))
         return found
 
+    def pattern(self, a: Affine) -> list[int]:
+        """How far each lane is from the first; one that does not count stays there."""
+        nest = self.e.nest
+        far, near = (a.of(v) if v is not None else 0 for v in (nest.vector, nest.short))
+        m = nest.extents[nest.short] if nest.short is not None else 1
+        return [far * (k // m) + near * (k % m) if k < self.e.valid else 0 for k in range(self.e.width)]
+
     def lanes(self, a: Affine, apart: list[tuple[str, int]]) -> str:
         """The offsets of all lanes; one that does not count has that of the first."""
         width, w = self.e.width, self.w
         kind = typed("i64", width)
-        stride = a.of(self.e.nest.vector) if self.e.nest.vector is not None else 0
+        pattern = self.pattern(a)
         total = w.spread(self.offset(a), "i64", width)
-        if stride:
-            steps = ", ".join(f"i64 {stride * (k if k < self.e.valid else 0)}" for k in range(width))
-            total = w.value(f"add {kind} {total}, <{steps}>")
+        if any(pattern):
+            total = w.value(f"add {kind} {total}, <{', '.join(f'i64 {k}' for k in pattern)}>")
         for index, each in apart:
             part = index if each == 1 else w.value(f"mul {kind} {index}, {splat(str(each), 'i64', width)}")
             total = w.value(f"add {kind} {total}, {part}")
@@ -83,7 +98,7 @@ class Access:
     def load(self, step: Step) -> str:
         source, a = step.more
         pointer = self.e.pointer(source)
-        if self.e.nest.vector not in step.depends:
+        if not self.e.nest.wide(step):
             return self.w.load(pointer, self.offset(a), step.dtype)
         apart = self._apart(a)
         if self.e.width == 1:
@@ -91,9 +106,52 @@ class Access:
             for index, stride in apart:
                 offset = self.w.multiply_add(index, stride, offset)
             return self.w.load(pointer, offset, step.dtype)
-        if not apart and a.of(self.e.nest.vector or 0) == 1:
+        if apart:
+            return self.gathered(pointer, self.lanes(a, apart), step.dtype)
+        pattern = self.pattern(a)
+        if _runs(pattern, self.e.valid):
             return self.neighbours(pointer, self.offset(a), step.dtype)
+        low, high = min(pattern), max(pattern)
+        if high - low < CHUNKS * self.e.width:
+            base = self.w.multiply_add(str(low), 1, self.offset(a)) if low else self.offset(a)
+            return self.picked(pointer, base, step.dtype, [p - low for p in pattern])
         return self.gathered(pointer, self.lanes(a, apart), step.dtype)
+
+    def picked(self, pointer: str, offset: str, dtype: Any, pattern: list[int]) -> str:
+        """Entries not far from each other: neighbours are loaded, and lanes taken from them."""
+        w, s, width = self.w, scalar(dtype), self.e.width
+        llvm = "i8" if s.kind == "b" else s.llvm
+        span = max(pattern) + 1
+        piece = min(width, span)
+        starts = [*range(0, span - piece, piece), span - piece]
+        kind, found, of = typed(llvm, piece), "", 0
+        for number, start in enumerate(starts):
+            at = w.address(pointer, w.multiply_add(str(start), 1, offset) if start else offset, dtype)
+            loaded = w.value(f"load {kind}, ptr {at}, align {s.bytes}")
+            last = number + 1 == len(starts)
+            inside = [start <= p < start + piece for p in pattern]
+            if number == 0:
+                lanes = [p if here else -1 for p, here in zip(pattern, inside, strict=True)]
+                found, of = (loaded, piece) if len(starts) > 1 else (self._shuffled(loaded, "poison", llvm, piece, lanes), width)  # fmt: skip
+                kept = lanes
+                continue
+            lanes = [of + p - start if here and q < 0 else q for p, here, q in zip(pattern, inside, kept, strict=True)]
+            other = (
+                loaded
+                if of == piece
+                else self._shuffled(loaded, "poison", llvm, piece, list(range(piece)) + [-1] * (of - piece))
+            )
+            found, of = self._shuffled(found, other, llvm, of, lanes), width
+            kept = [k if q >= 0 else -1 for k, q in enumerate(lanes)]
+            del last
+        return w.value(f"icmp ne {typed('i8', width)} {found}, {splat('0', 'i8', width)}") if s.kind == "b" else found
+
+    def _shuffled(self, x: str, y: str, llvm: str, of: int, lanes: list[int]) -> str:
+        if of == 1:
+            return self.w.spread(x, llvm, len(lanes))
+        kind = typed(llvm, of)
+        mask = ", ".join(f"i32 {k}" if k >= 0 else "i32 poison" for k in lanes)
+        return self.w.value(f"shufflevector {kind} {x}, {kind} {y}, <{len(lanes)} x i32> <{mask}>")
 
     def neighbours(self, pointer: str, offset: str, dtype: Any) -> str:
         """A vector of neighbours; lanes that do not count repeat the first, so that they can do no harm."""
@@ -124,7 +182,7 @@ class Access:
     def number(self, step: Step) -> str:
         """An index as a number of the dtype that is asked for."""
         a, w, e = step.more, self.w, self.e
-        wide = e.nest.vector in step.depends
+        wide = e.nest.wide(step)
         if not wide or e.width == 1:
             offset = self.offset(a)
             for index, stride in self._apart(a) if wide else ():
@@ -135,8 +193,7 @@ class Access:
         if apart or kind.kind == "f":
             return self._converted(Instructions(w, e.width), self.lanes(a, apart), step.dtype)
         first = self._converted(Instructions(w, 1), self.offset(a), step.dtype)
-        stride = a.of(e.nest.vector or 0)
-        steps = ", ".join(f"{kind.llvm} {stride * (k if k < e.valid else 0)}" for k in range(e.width))
+        steps = ", ".join(f"{kind.llvm} {k}" for k in self.pattern(a))
         return w.value(f"add {typed(kind.llvm, e.width)} {w.spread(first, kind.llvm, e.width)}, <{steps}>")
 
     def _converted(self, instructions: Instructions, offset: str, dtype: Any) -> str:
@@ -147,29 +204,35 @@ class Access:
     # ------------------------------------------------------------ stores
     def store(self, out: Output, value: str) -> None:
         e, w = self.e, self.w
-        step = e.nest.steps[out.value]
-        pointer, dtype = e.pointer(out.target), step.dtype
-        vector = e.nest.vector
-        apart = self._apart(out.offset)
-        stride = out.offset.of(vector) if vector is not None else 0
-        if e.width == 1 or (stride == 0 and not apart):
+        dtype = e.nest.steps[out.value].dtype
+        pointer, apart = e.pointer(out.target), self._apart(out.offset)
+        pattern = self.pattern(out.offset)
+        if not apart and not any(out.offset.of(v) for v in (e.nest.vector, e.nest.short) if v is not None):
+            if e.width > 1:
+                value = e.value(out.value)
+            offset = self.offset(out.offset)
+            if out.adds:
+                value = Instructions(w, 1).apply("add", dtype, [w.load(pointer, offset, dtype), value])
+            w.store(value, pointer, offset, dtype)
+        elif e.width == 1:
             offset = self.offset(out.offset)
             for index, each in apart:
                 offset = w.multiply_add(index, each, offset)
-            if e.width > 1:
-                value = e.value(out.value)
             if out.adds:
-                there = w.load(pointer, offset, dtype)
-                value = Instructions(w, 1).apply("add", dtype, [there, value])
+                value = Instructions(w, 1).apply("add", dtype, [w.load(pointer, offset, dtype), value])
             w.store(value, pointer, offset, dtype)
-        elif stride == 1 and not apart:
+        elif not apart and _runs(pattern, e.valid):
             offset = self.offset(out.offset)
             if out.adds:
                 there = self.neighbours(pointer, offset, dtype)
                 value = Instructions(w, e.width).apply("add", dtype, [there, value])
             self.put(value, pointer, offset, dtype)
         else:
-            self._scatter(value, pointer, self.lanes(out.offset, apart), dtype)
+            lanes = self.lanes(out.offset, apart)
+            if out.adds:
+                there = self.gathered(pointer, lanes, dtype)
+                value = Instructions(w, e.width).apply("add", dtype, [there, value])
+            self._scatter(value, pointer, lanes, dtype)
 
     def put(self, value: str, pointer: str, offset: str, dtype: Any) -> None:
         """A vector of neighbours, or those of its lanes that count."""

@@ -47,6 +47,8 @@ class Nest:
         self.vector: int | None = None
         if not scalars and (self.outer or self.inner):
             self.vector = max([*self.outer[-1:], *self.inner[-1:]])
+        self.short = self._short()
+        """A loop of few turns that runs within the vectors of the loop around it."""
         self.passes = self._passes()
         self.kept: dict[int, int] = {}
         """Steps kept from pass to pass, and the pass that computes them."""
@@ -89,6 +91,22 @@ class Nest:
             v._replace(depends=(v.depends - {old}) | {new}) if old in v.depends else v for v in self.variables
         ]
         self.outputs = [o._replace(offset=affine(o.offset)) for o in self.outputs]
+
+    def _short(self) -> int | None:
+        """The innermost loop, if it is too short for vectors and the one around it can give them more turns."""
+        if self.vector is None or len(self.outer) < 2 or self.vector != self.outer[-1]:
+            return None
+        if self.extents[self.vector] not in (2, 4, 8) or self.extents[self.vector] >= self.lanes:
+            return None
+        if any(o.adds for o in self.outputs):
+            return None
+        short = self.outer.pop()
+        self.vector = self.outer[-1]
+        return short
+
+    def wide(self, step: Step) -> bool:
+        """Whether lanes of vectors differ in a step."""
+        return self.vector in step.depends or (self.short is not None and self.short in step.depends)
 
     # ------------------------------------------------------------ passes
     def folds(self, s: int) -> bool:
@@ -187,7 +205,7 @@ class Nest:
     def _width(self) -> int:
         if self.vector is None:
             return 1
-        n, lanes = self.extents[self.vector], self.lanes
+        n, lanes = self.turns(self.vector), self.lanes
         effort = self.effort(s for s in range(len(self.steps)))
         small = effort <= 12 and bool(self.inner)
         width = lanes * (4 if small and n >= 4 * lanes else 2)
@@ -196,6 +214,11 @@ class Nest:
         if n < width:
             width = 1 << (n - 1).bit_length() if self.masks else 1 << (n.bit_length() - 1)
         return max(width, 1)
+
+    def turns(self, variable: int) -> int:
+        """Of a loop, counted in lanes where it goes by vectors."""
+        inside = self.extents[self.short] if self.short is not None and variable == self.vector else 1
+        return self.extents[variable] * inside
 
     def segments(self, n: int) -> list[tuple[int, int, int, int]]:
         """(start, stop, width, lanes that count) which together cover `range(n)`."""
@@ -217,10 +240,5 @@ class Nest:
         if not self.outer:
             return 1
         first = self.outer[0]
-        n = self.extents[first]
+        n = self.turns(first)
         return -(-n // self.width) if first == self.vector else n
-
-    def depth(self, step: Step) -> int:
-        """Within how many of the loops, outermost first, a step must stand."""
-        order = [*self.outer, *self.inner]
-        return max([order.index(v) + 1 for v in step.depends], default=0)
