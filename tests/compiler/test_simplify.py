@@ -22,7 +22,7 @@ CASES: list[tuple[Any, int]] = [
     (lambda x: x * 1.0, 0), (lambda x: 1 * x, 0), (lambda x: x * ONES, 0), (lambda x: x / 1.0, 0), (lambda x: x - 0.0, 0),
     (lambda x: x + -0.0, 0), (lambda x: x + 0.0, 1), (lambda x: x - -0.0, 1), (lambda x: x * 0.0, 1), (lambda x: x + ZEROS, 1),
     (lambda x: x * np.broadcast_to(1.0, (2, 4)), 0), (lambda x: x * np.ones((3, 2, 4)), 1), (lambda x: x * -1.0, 1),
-    (lambda x: -(-x), 0), (lambda x: x.T.T, 0), (lambda x: x.astype(x.dtype), 0), (lambda x: x.astype(np.float32) * 1.0, 1),
+    (lambda x: np.negative(-x), 0), (lambda x: x.T.T, 0), (lambda x: x.astype(x.dtype), 0), (lambda x: x.astype(np.float32) * 1.0, 1),
     (lambda x: x.reshape(4, 2).reshape(8), 1), (lambda x: x.reshape(4, 2).reshape(2, 4), 0), (lambda x: x.reshape(2, 4), 0),
     (lambda x: x.reshape(1, 2, 4).transpose(2, 0, 1).transpose(1, 2, 0), 1), (lambda x: x.transpose(0, 1), 0),
     (lambda x: x.reshape(1, 2, 4).transpose(2, 0, 1).transpose(2, 0, 1), 2), (lambda x: np.flip(np.flip(x)), 0),
@@ -74,7 +74,7 @@ def test_targets_and_flags_go_with_their_equations():
     inputs = (x.equation, y.equation)
     with tracing():
         one, two = np.exp(x) * 1.0, np.exp(x)
-        walk = -(-np.log(two))
+        walk = np.negative(-np.log(two))
         x *= 1.0
     program = Program(
         inputs, (one.equation, two.equation, x.equation, walk.equation), (None, None, 0, 1), (1,), (walk.equation,)
