@@ -37,8 +37,14 @@ _REFUSED: dict[Any, str] = {
 _DATES = (datetime, date)
 _RANDOM = "a number drawn by Python's random would be a constant"
 _MODULES = {"random": _RANDOM, "logging": "a message would be logged once", "secrets": _RANDOM, "warnings": "a warning would be given once"}  # fmt: skip
-_REMEDY = "it outside the compiled function"
 _GROWING = frozenset({"append", "extend", "insert", "pop", "remove", "clear", "add", "discard", "update", "popitem"})
+_ASKING = frozenset({"hasattr", "getattr", "vars"})
+_NAMES = _GROWING | _ASKING | frozenset({
+    *(getattr(f, "__name__", "") for f in _REFUSED), "now", "today", "utcnow", "random", "getrandbits", "seed", "setstate",
+    "read", "readline", "readlines", "write", "writelines", "flush",
+})  # fmt: skip
+"""Names of built-in functions and methods worth a closer look: there is one call of a built-in in every microsecond."""
+_REMEDY = "it outside the compiled function"
 
 
 def line_of(frame: Any, line: int | None = None) -> str:
@@ -70,30 +76,44 @@ class Watch:
         """Code that was entered, with its globals."""
         self.grown: dict[int, str] = {}
         """By the identity of a container, the line that called the last method that changes its length."""
+        self.asks_for_attributes = False
+        """Whether the user's code asks if an object has an attribute."""
 
-    def __call__(self, frame: Any, event: str, argument: Any) -> None:
-        """The profile function."""
-        if event == "call":
-            code = frame.f_code
-            if code not in self.codes:
-                self.codes[code] = frame.f_globals
-            fault = _MODULES.get(frame.f_globals.get("__name__", ""))
-            if fault is not None and frame.f_back is not None and is_users(frame.f_back):
-                raise SideEffectError(_refusal(code.co_name, fault, frame.f_back))
-        elif event == "c_call":
-            name = argument.__name__
-            owner = getattr(argument, "__self__", None)
-            if name in _GROWING and owner is not None:
-                self.grown[id(owner)] = line_of(frame)
-            fault = _fault_of(argument, name, owner)
-            if fault is not None and is_users(frame):
+    def profile(self) -> Callable[[Any, str, Any], None]:
+        """The profile function: a plain one, for it is called at every call and every return of anything."""
+        codes, enter, looked_at = self.codes, self._enter, _NAMES
+
+        def see(frame: Any, event: str, argument: Any) -> None:
+            if event == "c_call":
+                if argument.__name__ in looked_at and is_users(frame):
+                    self._built_in(frame, argument)
+            elif event == "call" and frame.f_code not in codes:
+                enter(frame)
+
+        return see
+
+    def _enter(self, frame: Any) -> None:
+        self.codes[frame.f_code] = frame.f_globals
+        fault = _MODULES.get(frame.f_globals.get("__name__", ""))
+        if fault is not None and frame.f_back is not None and is_users(frame.f_back):
+            raise SideEffectError(_refusal(frame.f_code.co_name, fault, frame.f_back))
+
+    def _built_in(self, frame: Any, function: Any) -> None:
+        name, owner = function.__name__, getattr(function, "__self__", None)
+        if name in _GROWING:
+            self.grown[id(owner)] = line_of(frame)
+        elif name in _ASKING:
+            self.asks_for_attributes = True
+        else:
+            fault = _fault_of(function, name, owner)
+            if fault is not None:
                 raise SideEffectError(_refusal(name, fault, frame))
 
     @contextmanager
     def open(self) -> Generator[None]:
         """Watch this thread meanwhile."""
         before = sys.getprofile()
-        sys.setprofile(self)
+        sys.setprofile(self.profile())
         try:
             yield
         finally:
@@ -111,7 +131,7 @@ def _fault_of(function: Any, name: str, owner: Any) -> str | None:
         return _RANDOM
     if isinstance(owner, io.IOBase):
         return "a file would be read or written once"
-    return "a clock would be read once" if owner in _DATES and name in ("now", "today", "utcnow") else None
+    return "a clock would be read once" if any(owner is kind for kind in _DATES) and name in ("now", "today", "utcnow") else None
 
 
 def _refusal(name: str, fault: str, frame: Any) -> str:

@@ -7,6 +7,7 @@ everything else by its identity.  Places that no code entered names, and from wh
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Iterable
 from math import copysign
@@ -22,6 +23,7 @@ from chainrule.compiler.places import (
 )  # fmt: skip
 from chainrule.compiler.results import name_of
 from chainrule.compiler.trace import Input, Traced
+from chainrule.core.calls import wrap
 
 
 class Miss:
@@ -49,8 +51,11 @@ class Guards:
         self.unshared = {i.number for i in traced.written}
         """Numbers of those that are written: a tensor whose memory a graph keeps moves first."""
         self.names = self._entered_names()
+        self.reads_gradients = "grad" in self.names
         self.lines: list[str] = []
         self.tests: list[str] = []
+        self.facts: dict[tuple[Any, ...], tuple[str, Any]] = {}
+        """By path, in words and as it was: what is looked at, to say later what is another now."""
         self.met: set[int] = set()
         self.loaded: dict[int, str] = {}
         """By the number of an input that is an array, whether it came with the arguments."""
@@ -60,7 +65,9 @@ class Guards:
     def _entered_names(self) -> set[str]:
         names: set[str] = set()
         for code in self.traced.run.watch.codes:
-            names |= names_in(code)
+            # What makes a tensor sets its gradient to None; that is no interest in the gradients that there are.
+            if not (code is wrap.__code__ or code.co_filename.startswith("<call")):
+                names |= names_in(code)
         return names
 
     def _entered(self, code: CodeType) -> bool:
@@ -89,9 +96,9 @@ class Guards:
     def _matters(self, thing: Thing, key: Any) -> bool:
         if not thing.kind.by_name or (thing.number, key) in self._relevant:
             return True
-        if thing.kind in (TENSOR, CELL):
-            return True
-        return key in self.names
+        if thing.kind is TENSOR:
+            return key == "data" or self.reads_gradients
+        return thing.kind is CELL or key in self.names
 
     # --------------------------------------------------------------------------------------------------- things
     def _test(self, *texts: str) -> None:
@@ -167,6 +174,7 @@ class Guards:
         """A function's cell, a method's function: it belongs to its owner for good."""
         if not part.given:
             self._constant(part)
+            self._known(part)
         elif part.kind is CELL:
             index = thing.value.__code__.co_freevars.index(name)
             self._load(name_of(part), f"{name_of(thing)}.__closure__[{index}]")
@@ -202,8 +210,11 @@ class Guards:
             return None
         text = self._text(thing, key)
         if type(value) is np.ndarray and value.dtype.kind in "biufc":
+            self._fact(Place(thing, key), (value.shape, str(value.dtype)))
             self._array(thing, key, text, value)
             return None
+        if isinstance(value, (bool, int, float, str, type(None))):
+            self._fact(Place(thing, key), value)
         found = self._number_input(thing, key)
         if found is not None:
             self._number(found, text, value)
@@ -233,6 +244,9 @@ class Guards:
                 self._test(f"{text} is {name_of(target)}")
             self._known(target)
         return target
+
+    def _fact(self, place: Place, value: Any) -> None:
+        self.facts[place.path] = str(place), value
 
     def _number_input(self, thing: Thing, key: Any) -> Input | None:
         box = self.traced.run.placed.get((thing.number, key))
@@ -296,8 +310,24 @@ class Guards:
         elif thing.kind is TENSOR:
             node = thing.value.node
             self._test(f"{name}.node is {'None' if node is None else self.code.constant(node)}")
-        elif thing.kind is OBJECT and "__dict__" in self.names and hasattr(thing.value, "__dict__"):
+        elif thing.kind is OBJECT and hasattr(thing.value, "__dict__"):
+            self._attributes(thing, name)
+
+    def _attributes(self, thing: Thing, name: str) -> None:
+        """What an object could have of its own, and has not: its class's value may be hidden later."""
+        if "__dict__" in self.names or self.traced.run.watch.asks_for_attributes:
             self._test(f"len({name}.__dict__) == {len(vars(thing.value))}")
+        for key in sorted(self.names.intersection(dir(thing.value)).difference(vars(thing.value))):
+            held = inspect.getattr_static(thing.value, key)
+            if not (key.startswith("__") or callable(held) or hasattr(held, "__get__")):
+                if isinstance(held, ATOMS):
+                    self.facts[(*(thing.first.path if thing.first else ()), key)] = f"{thing.first}.{key}", held
+                    self._value(f"{name}.{key}", held)
+                else:
+                    self._test(f"{key!r} not in {name}.__dict__")
+        for effect in self.traced.effects:
+            if effect.thing is thing and effect.key not in thing.before:
+                self._test(f"{effect.key!r} not in {name}.__dict__")
 
     def _given(self, thing: Thing) -> None:
         """What came with the arguments: by its structure, or, where it has an identity of its own, by that."""
@@ -311,6 +341,9 @@ class Guards:
         elif kind is TENSOR:
             self._test(f"{name}.__class__ is {self.code.constant(type(thing.value))}")
             node = thing.value.node
+            state = "wants no gradient" if node is None else "leaf" if node[1] is None else "computed"
+            if thing.first is not None:
+                self.facts[(*thing.first.path, "node")] = str(thing.first), state
             if node is None:
                 self._test(f"{name}.node is None")
             else:

@@ -27,6 +27,7 @@ from chainrule.compiler.lowered import Lowered, signature
 from chainrule.compiler.places import Place, Walk, register_bound
 from chainrule.compiler.program import Program
 from chainrule.compiler.specialisation import Specialisation, program_of
+from chainrule.compiler.state import State
 from chainrule.compiler.strict import compared
 from chainrule.compiler.trace import AgainError, Choices, EagerError, Run, Traced
 from chainrule.errors import ArgumentError, TraceError, describe, explain
@@ -51,7 +52,8 @@ class Jit:
     def _forget(self) -> None:
         self._lock = threading.RLock()
         self._made: list[Specialisation] = []
-        self._eager: list[tuple[Any, str]] = []
+        self._refused: dict[Any, list[Any]] = {}
+        """By the types of the arguments: why a call ran as it is, how often, and when to try again."""
         self._choices = Choices()
         self._programs: dict[Any, Any] = {}
         self._changed: dict[str, int] = {}
@@ -86,10 +88,17 @@ class Jit:
                 return result
             if result.eager:
                 return self._as_it_is(result.eager, arguments, keywords)
+        key = _types(arguments, keywords)
+        known = self._refused.setdefault(key, ["", 0, 0])
+        known[1] += 1
+        if known[1] <= known[2]:
+            return self._as_it_is(known[0], arguments, keywords)
         try:
             made = self._specialise(arguments, keywords, careful=False)
         except EagerError as error:
-            return self._as_it_is(str(error), arguments, keywords)
+            known[0], known[2] = str(error), 2 * known[1]
+            return self._undone(str(error), arguments, keywords)
+        del self._refused[key]
         self._made.insert(0, made)
         del self._made[_KEPT:]
         result = self._checked(made, arguments, keywords) if self._strict else made.run(arguments, keywords)
@@ -99,9 +108,18 @@ class Jit:
 
     def _as_it_is(self, reason: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         self._stats["eager"] += 1
-        if reason not in self._stats["reasons"]:
+        if f"eager: {reason}" not in self._stats["reasons"]:
             self._stats["reasons"].append(f"eager: {reason}")
         return self.function(*arguments, **keywords)
+
+    def _undone(self, reason: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """`_as_it_is`, and all is as before where that fails too."""
+        state = State(self.function, arguments, keywords)
+        try:
+            return self._as_it_is(reason, arguments, keywords)
+        except Exception:
+            state.restore()
+            raise
 
     def _specialise(
         self, arguments: Sequence[Any], keywords: dict[str, Any], careful: bool
@@ -234,6 +252,12 @@ class Jit:
                 return Lowered(self._assembled(self._traced(arguments, keywords, careful=False)))
             except EagerError as error:
                 raise TraceError(explain("jit.lower", str(error))) from None
+
+
+def _types(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """What tells calls of one kind from those of another, roughly."""
+    leaves = [*arguments, *keywords, *keywords.values()]
+    return tuple((type(leaf), getattr(leaf, "shape", None), str(getattr(leaf, "dtype", ""))) for leaf in leaves)
 
 
 def _shown(value: Any) -> str:

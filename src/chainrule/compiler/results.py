@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule import tree
 from chainrule.backends.abstract import Abstract, Equation
-from chainrule.compiler.places import ATOMS, Thing, kind_of
+from chainrule.compiler.places import ATOMS, OBJECT, Thing, kind_of
 from chainrule.core.calls import is_tensor, wrap
 from chainrule.core.graph import is_freed, leaf_node
 from chainrule.errors import SideEffectError, explain
@@ -190,7 +190,7 @@ class Results:
             elif isinstance(found, (list, tuple, set, frozenset)):
                 todo += found  # pyright: ignore[reportUnknownArgumentType]
             else:
-                todo += getattr(found, "__dict__", {}).values()
+                todo += OBJECT.read(found).values()
         return False
 
 

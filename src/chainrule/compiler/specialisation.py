@@ -13,7 +13,7 @@ import numpy as np
 from chainrule import modes
 from chainrule.compiler.differentiable import Differentiable
 from chainrule.compiler.guards import MISS, Guards, Miss, used_inputs
-from chainrule.compiler.places import CELL, CLASS, OBJECT, TENSOR, Place, kind_of
+from chainrule.compiler.places import CELL, CLASS, OBJECT, TENSOR, kind_of
 from chainrule.compiler.program import Program
 from chainrule.compiler.results import Code, name_of
 from chainrule.compiler.simplify import assemble
@@ -39,7 +39,7 @@ class Specialisation:
         self.derivatives = derivatives
         self.careful: Specialisation | None = None
         self.text = ""
-        self.facts: dict[Path, tuple[str, Any]] = _facts(traced)
+        self.facts: dict[Path, tuple[str, Any]] = {}
         self.run = _written(self, traced, inputs, partial(rescue, self))
 
 
@@ -60,23 +60,10 @@ def program_of(traced: Traced, more: Sequence[Any] = ()) -> tuple[Program, list[
     return assemble(traced.run.trace, equations, outputs, where), inputs
 
 
-def _facts(traced: Traced) -> dict[Path, tuple[str, Any]]:
-    """By path, every plain value and the type of every array, as words, to say later what is another now."""
-    found: dict[Path, tuple[str, Any]] = {}
-    for thing in traced.walk:
-        for key, value in thing.before.items():
-            if isinstance(value, np.ndarray):
-                place = Place(thing, key)
-                found[place.path] = (str(place), (value.shape, str(value.dtype)))  # pyright: ignore[reportUnknownMemberType]
-            elif type(value) in (bool, int, float, str, type(None)):
-                place = Place(thing, key)
-                found[place.path] = (str(place), value)
-    return found
-
-
 def _written(made: Specialisation, traced: Traced, inputs: list[Input], rescue: Any) -> Callable[..., Any]:
     guards = Guards(traced, inputs)
     guards.go()
+    made.facts = guards.facts
     code = traced.code
     space = code.space
     space.update(
