@@ -155,9 +155,10 @@ class Differentiable:
                     fault = "a value that the compiled function read was overwritten in place after the call"
                     raise StaleGraphError(explain("jit", fault, remedy="the write after backward()"))
                 known[value.number] = wrap(known[value.number], parent)
-        for equation in reach_equations(self.results):
-            if equation.number not in known:
-                known[equation.number] = _performed(equation, known)
+        with np.errstate(all="ignore"):  # the first run said what there was to say
+            for equation in reach_equations(self.results):
+                if equation.number not in known:
+                    known[equation.number] = _performed(equation, known)
         return since, [_as_tensor(known[e.number]) for e in self.results]
 
 
