@@ -168,7 +168,9 @@ def test_everything_is_restored_after_a_refusal():
     with pytest.raises(BranchError):
         jit(step)(np.ones((1, 2)))
     assert kept == {"n": 0}
-    assert all(p.data is d and p.node is n and p.grad is None for p, d, n in zip(model.parameters(), data, nodes, strict=True))
+    assert all(
+        p.data is d and p.node is n and p.grad is None for p, d, n in zip(model.parameters(), data, nodes, strict=True)
+    )
     for d, c in zip(data, copies, strict=True):
         np.testing.assert_array_equal(d, c)
     for k, entry in opt.state_dict()["state"].items():

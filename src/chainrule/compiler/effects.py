@@ -131,7 +131,11 @@ def _fault_of(function: Any, name: str, owner: Any) -> str | None:
         return _RANDOM
     if isinstance(owner, io.IOBase):
         return "a file would be read or written once"
-    return "a clock would be read once" if any(owner is kind for kind in _DATES) and name in ("now", "today", "utcnow") else None
+    return (
+        "a clock would be read once"
+        if any(owner is kind for kind in _DATES) and name in ("now", "today", "utcnow")
+        else None
+    )
 
 
 def _refusal(name: str, fault: str, frame: Any) -> str:

@@ -184,7 +184,11 @@ class Guards:
 
     def _is_plain(self, thing: Thing) -> bool:
         """A long list or dictionary of plain values: compared as a whole, or by its length alone."""
-        if thing.kind not in (LIST, DICTIONARY) or len(thing.before) <= 8 or thing in (self.walk.arguments, self.walk.keywords):
+        if (
+            thing.kind not in (LIST, DICTIONARY)
+            or len(thing.before) <= 8
+            or thing in (self.walk.arguments, self.walk.keywords)
+        ):
             return False
         values = list(thing.before.values())
         if not all(isinstance(v, ATOMS) for v in values) or any(self._number_input(thing, k) for k in thing.before):

@@ -103,7 +103,9 @@ class Jit:
         del self._made[_KEPT:]
         result = self._checked(made, arguments, keywords) if self._strict else made.run(arguments, keywords)
         if result.__class__ is Miss:
-            return self._as_it_is(result.eager or "its guards do not hold for the call they were made for", arguments, keywords)
+            return self._as_it_is(
+                result.eager or "its guards do not hold for the call they were made for", arguments, keywords
+            )
         return result
 
     def _as_it_is(self, reason: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -121,9 +123,7 @@ class Jit:
             state.restore()
             raise
 
-    def _specialise(
-        self, arguments: Sequence[Any], keywords: dict[str, Any], careful: bool
-    ) -> Specialisation:
+    def _specialise(self, arguments: Sequence[Any], keywords: dict[str, Any], careful: bool) -> Specialisation:
         began = perf_counter()
         traced = self._traced(arguments, keywords, careful)
         made = self._assembled(traced)

@@ -332,7 +332,9 @@ def _classified(value: Any) -> Kind:
     for base, known in ((tuple, TUPLE), (list, LIST), (dict, DICTIONARY)):
         if issubclass(kind, base):
             return known
-    hidden = is_library(kind.__module__) and not (kind.__module__.startswith("chainrule") and hasattr(value, "__dict__"))
+    hidden = is_library(kind.__module__) and not (
+        kind.__module__.startswith("chainrule") and hasattr(value, "__dict__")
+    )
     return OPAQUE if hidden and not isinstance(value, types.SimpleNamespace) else OBJECT
 
 

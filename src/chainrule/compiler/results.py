@@ -130,7 +130,9 @@ class Results:
         data = self.expression(tensor.data, tensor.is_leaf and tensor.node is not None)
         name = self._named(tensor, f"wrap({data}, None, {self.code.constant(kind)})")
         if tensor.node is not None:
-            text = f"leaf_node({name})" if tensor.node[1] is None and not is_freed(tensor.node) else self.node_of(tensor)
+            text = (
+                f"leaf_node({name})" if tensor.node[1] is None and not is_freed(tensor.node) else self.node_of(tensor)
+            )
             self.code.lines.append(f"{name}.node = {text}")
         if tensor.grad is not None:
             self.code.lines.append(f"{name}.grad = {self.expression(tensor.grad, True)}")

@@ -17,7 +17,17 @@ from chainrule.backends.abstract import Abstract, Equation, reach_equations
 from chainrule.backends.registry import is_foreign
 from chainrule.compiler.effects import Generators, Watch, find_line
 from chainrule.compiler.places import (
-    LIST, MISSING, OPAQUE, SET, TENSOR, TUPLE, Place, Thing, Walk, is_library, names_in,
+    LIST,
+    MISSING,
+    OPAQUE,
+    SET,
+    TENSOR,
+    TUPLE,
+    Place,
+    Thing,
+    Walk,
+    is_library,
+    names_in,
 )
 from chainrule.compiler.results import Code, KeptError, Results, kept_error
 from chainrule.core.calls import is_tensor, wrap
@@ -314,7 +324,9 @@ class Traced:
             self.run.generators.restore()
             where = self._line(lambda: self.run.generators.moved() is not None)
             fault = f"{name} draws at {where}: NumPy would draw once, and its number be a constant"
-            raise SideEffectError(explain("jit", fault, remedy="cr.random.normal(..., generator=), or the draw outside"))
+            raise SideEffectError(
+                explain("jit", fault, remedy="cr.random.normal(..., generator=), or the draw outside")
+            )
 
     # --------------------------------------------------------------------------------------------- comparing
     def _compare(self, thing: Thing) -> None:
