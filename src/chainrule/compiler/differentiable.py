@@ -122,7 +122,7 @@ class Differentiable:
             if is_kept and owner is not None and id(owner) not in parents and owner.value.node is None:
                 before.append(f"{name_of(owner)}.shared = True")
         computed = {e.number: k for k, e in enumerate(self.outputs())}
-        kept = [names.get(e.number) or f"v[{first + computed[e.number]}]" for e in self.residuals]
+        kept = [names.get(e.number) or f"v{first + computed[e.number]}" for e in self.residuals]
         again = [names[e.number] for e in self.needed]
         nodes = "".join(f"{name_of(thing)}.node, " for _, thing in self.parents)
         name = traced.code.constant(self)

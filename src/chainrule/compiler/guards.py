@@ -36,6 +36,8 @@ class Miss:
 
 
 MISS = Miss()
+_SETTLED = frozenset({"is_filled", "transient", "unnamed", "limits"})
+"""What classes of chainrule say about themselves, and no object says otherwise later."""
 
 
 class Guards:
@@ -284,6 +286,8 @@ class Guards:
                 self.lines.append(f"if getattr({owner}, 'shared', False): move({owner})")
             self._load(name, text)
             self.loaded[found.number] = "given" if thing.given else "kept"
+        elif key == "grad" and any(e.thing is thing and e.key == key for e in self.traced.effects):
+            self._test(f"{text}.__class__ is ndarray")  # forgotten before anything was computed
         else:  # read by nobody, but a trace may have looked at its shape
             self._test(f"{text}.shape == {value.shape} and {text}.dtype == {self.code.constant(value.dtype)}")
 
@@ -321,9 +325,9 @@ class Guards:
         """What an object could have of its own, and has not: its class's value may be hidden later."""
         if "__dict__" in self.names or self.traced.run.watch.asks_for_attributes:
             self._test(f"len({name}.__dict__) == {len(vars(thing.value))}")
-        for key in sorted(self.names.intersection(dir(thing.value)).difference(vars(thing.value))):
+        for key in sorted(self.names.intersection(dir(thing.value)).difference(vars(thing.value), _SETTLED)):
             held = inspect.getattr_static(thing.value, key)
-            if not (key.startswith("__") or callable(held) or hasattr(held, "__get__")):
+            if not (key.startswith("_") or callable(held) or hasattr(held, "__get__")):
                 if isinstance(held, ATOMS):
                     self.facts[(*(thing.first.path if thing.first else ()), key)] = f"{thing.first}.{key}", held
                     self._value(f"{name}.{key}", held)

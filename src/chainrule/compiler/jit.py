@@ -22,7 +22,7 @@ from chainrule import modes
 from chainrule.compiler.effects import users_line
 from chainrule.compiler.differentiable import Differentiable
 from chainrule.compiler.executors import compiler, name_of_executor
-from chainrule.compiler.guards import Miss
+from chainrule.compiler.guards import MISS, Miss
 from chainrule.compiler.lowered import Lowered, signature
 from chainrule.compiler.places import Place, Walk, register_bound
 from chainrule.compiler.program import Program
@@ -52,6 +52,9 @@ class Jit:
     def _forget(self) -> None:
         self._lock = threading.RLock()
         self._made: list[Specialisation] = []
+        """The specialisation that was used last first."""
+        self._run: Callable[..., Any] = _nothing
+        """What the first of them runs."""
         self._refused: dict[Any, list[Any]] = {}
         """By the types of the arguments: why a call ran as it is, how often, and when to try again."""
         self._choices = Choices()
@@ -63,12 +66,11 @@ class Jit:
         if modes.unusual and (modes.is_tracing() or modes.is_debug()):
             return self.function(*arguments, **keywords)
         with self._lock:
-            if self._made:
-                result = self._made[0].run(arguments, keywords)
-                if result.__class__ is not Miss:
-                    return result
-                if result.eager:
-                    return self._as_it_is(result.eager, arguments, keywords)
+            result = self._run(arguments, keywords)
+            if result.__class__ is not Miss:
+                return result
+            if result.eager:
+                return self._as_it_is(result.eager, arguments, keywords)
             return self._slowly(arguments, keywords)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -84,7 +86,7 @@ class Jit:
             result = made.run(arguments, keywords)
             if result.__class__ is not Miss:
                 self._made.remove(made)
-                self._made.insert(0, made)
+                self._first(made)
                 return result
             if result.eager:
                 return self._as_it_is(result.eager, arguments, keywords)
@@ -99,8 +101,7 @@ class Jit:
             known[0], known[2] = str(error), 2 * known[1]
             return self._undone(str(error), arguments, keywords)
         del self._refused[key]
-        self._made.insert(0, made)
-        del self._made[_KEPT:]
+        self._first(made)
         result = self._checked(made, arguments, keywords) if self._strict else made.run(arguments, keywords)
         if result.__class__ is Miss:
             return self._as_it_is(
@@ -113,6 +114,11 @@ class Jit:
         if f"eager: {reason}" not in self._stats["reasons"]:
             self._stats["reasons"].append(f"eager: {reason}")
         return self.function(*arguments, **keywords)
+
+    def _first(self, made: Specialisation) -> None:
+        self._made.insert(0, made)
+        del self._made[_KEPT:]
+        self._run = made.run
 
     def _undone(self, reason: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """`_as_it_is`, and all is as before where that fails too."""
@@ -252,6 +258,11 @@ class Jit:
                 return Lowered(self._assembled(self._traced(arguments, keywords, careful=False)))
             except EagerError as error:
                 raise TraceError(explain("jit.lower", str(error))) from None
+
+
+def _nothing(*_: Any) -> Miss:
+    """What runs while nothing is compiled."""
+    return MISS
 
 
 def _types(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

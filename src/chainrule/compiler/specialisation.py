@@ -80,6 +80,7 @@ def _written(made: Specialisation, traced: Traced, inputs: list[Input], rescue: 
         "except FAULTS: return MISS",
         *_array_checks(code, traced, inputs, guards, made.execute),
         *_running(traced, inputs, guards, made.execute, kept),
+        *_unpacked(made.program),
         *_marks(traced, code),
         *nodes,
         *code.lines,
@@ -231,15 +232,22 @@ def _running(traced: Traced, inputs: list[Input], guards: Guards, execute: Any, 
     lines += kept
     lines.append(f"try: v = execute(({''.join(value + ', ' for value in values)}))")
     lines.append("except Exception as error: return failed(error)")
+    has_guards = getattr(execute, "guards", False)
+    lines.append(f"if v.__class__ is not {'tuple' if has_guards else 'list'}:")
     if not traced.run.trace.careful:
-        lines.append("if v is None: return rescue(arguments, keywords, drawn)")
-    if getattr(execute, "guards", False):
+        lines.append("    if v is None: return rescue(arguments, keywords, drawn)")
+    if has_guards:
         written = [k for k, i in enumerate(inputs) if i in traced.written]
         code.space["adapt"] = Adapted(guards.code.space["execute"], [i.equation for i in inputs], written)
         text = "".join(value + ", " for value in values)
-        lines.append(f"if v.__class__ is int: v = adapt(({text}))")
-        lines.append("if v.__class__ is Miss: return v")
-    return lines
+        lines += [f"    v = adapt(({text}))", "    if v.__class__ is Miss: return v"]
+    return [*lines, "    v = list(v)"]
+
+
+def _unpacked(program: Program) -> list[str]:
+    """A name for each fresh output."""
+    count = sum(target is None for target in program.targets)
+    return [f"{', '.join(f'v{k}' for k in range(count))}, = v"] if count else []
 
 
 class Adapted:
