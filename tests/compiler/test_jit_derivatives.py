@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-
-
-def jit(f, **options):
-    return cr.jit(f, executor="numpy", **options)
+from tests.compiler.jitted import assert_equal, executor, jit  # noqa: F401
 
 
 def f(x):

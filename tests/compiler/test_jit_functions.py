@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from tests.compiler.jitted import assert_equal, executor, jit  # noqa: F401
 
 Pair = namedtuple("Pair", "first second")  # noqa: PYI024 - as users write it
-
-
-def jit(f=None, **options):
-    return cr.jit(f, executor="numpy", **options)
 
 
 def compilations(f):
@@ -45,7 +42,7 @@ def test_j3_an_update_in_place_is_not_dropped_on_replay():
             found.append(w.tolist())
         return found
 
-    assert trained(jit) == trained(lambda f: f)
+    assert_equal(trained(jit), trained(lambda f: f))
     assert len(set(map(tuple, trained(jit)))) == 5
 
 
@@ -496,8 +493,8 @@ def test_lower_shows_the_program():
     assert "return" in text
 
 
-def test_as_decorator_with_options_and_repr():
-    @cr.jit(executor="numpy", strict=True)
+def test_as_decorator_with_options_and_repr(executor):
+    @jit(strict=True)
     def double(x):
         """Twice x."""
         return 2 * x
@@ -506,7 +503,7 @@ def test_as_decorator_with_options_and_repr():
     assert double.__name__ == "double"
     assert double.__doc__ == "Twice x."
     assert "double" in repr(double)
-    assert double.stats()["executor"] == "numpy"
+    assert double.stats()["executor"] == executor
 
 
 def test_a_module_as_argument_and_what_is_copied():

@@ -8,10 +8,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import BranchError, SideEffectError
-
-
-def jit(f):
-    return cr.jit(f, executor="numpy")
+from tests.compiler.jitted import executor, jit  # noqa: F401
 
 
 def line(f, offset):

@@ -117,7 +117,10 @@ class Watch:
         try:
             yield
         finally:
-            sys.setprofile(before)
+            if hasattr(before, "enable"):
+                before.enable()  # cProfile's, which is no function
+            else:
+                sys.setprofile(before)
 
 
 def _fault_of(function: Any, name: str, owner: Any) -> str | None:
@@ -146,22 +149,44 @@ class Generators:
     """The states of NumPy's generators: a draw by hand would be a constant of the program."""
 
     def __init__(self, walk: Walk) -> None:
-        self.found = [(str(place), generator.bit_generator) for generator, place in walk.generators.values()]
-        legacy: Any = np.random.mtrand._rand  # pyright: ignore # noqa: SLF001 - the generator behind np.random.normal
-        self.found.append(("np.random", legacy._bit_generator))
-        self.before = [generator.state for _, generator in self.found]
+        self.found: list[tuple[str, _Bits | _Legacy]] = [(str(place), _Bits(generator)) for generator, place in walk.generators.values()]
+        self.found.append(("np.random", _Legacy()))
+        self.before = [generator.get() for _, generator in self.found]
 
     def moved(self) -> str | None:
         """The name of one that has drawn since."""
         for (name, generator), before in zip(self.found, self.before, strict=True):
-            if not _equal(generator.state, before):
+            if not _equal(generator.get(), before):
                 return name
         return None
 
     def restore(self) -> None:
         """Put all back."""
         for (_, generator), before in zip(self.found, self.before, strict=True):
-            generator.state = before
+            generator.put(before)
+
+
+class _Bits:
+    """The state of a generator."""
+
+    def __init__(self, generator: Any) -> None:
+        self.bits = generator.bit_generator
+
+    def get(self) -> Any:
+        return self.bits.state
+
+    def put(self, state: Any) -> None:
+        self.bits.state = state
+
+
+class _Legacy:
+    """The state behind `np.random.normal` and its like, which keeps a normal number in hand beside its bits."""
+
+    def get(self) -> Any:
+        return np.random.get_state(legacy=False)  # noqa: NPY002 - nothing is drawn
+
+    def put(self, state: Any) -> None:
+        np.random.set_state(state)  # noqa: NPY002
 
 
 def _equal(a: Any, b: Any) -> bool:

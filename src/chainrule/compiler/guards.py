@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.backends.abstract import Equation, reach_equations
 from chainrule.compiler.places import (
     ATOMS, BOUND, CELL, CLASS, DICTIONARY, FUNCTION, LIST, LONGEST, MISSING, OBJECT, OPAQUE, SET, SPACE, TENSOR,
-    TUPLE, Place, Thing, names_in,
+    TUPLE, Place, Thing, kind_of, names_in,
 )  # fmt: skip
 from chainrule.compiler.results import name_of
 from chainrule.compiler.trace import Input, Traced
@@ -100,7 +100,9 @@ class Guards:
             return True
         if thing.kind is TENSOR:
             return key == "data" or self.reads_gradients
-        return thing.kind is CELL or key in self.names
+        if thing.kind is SPACE and f".{key}" in self.names:
+            return True
+        return thing.kind is CELL or (key in self.names and (thing.kind is not SPACE or thing.number in self.walk.modules))
 
     # --------------------------------------------------------------------------------------------------- things
     def _test(self, *texts: str) -> None:
@@ -292,21 +294,19 @@ class Guards:
             self._test(f"{text}.shape == {value.shape} and {text}.dtype == {self.code.constant(value.dtype)}")
 
     def _value(self, text: str, value: Any) -> None:
-        """A guarded value: equal and of the same class."""
+        """A guarded value: the same object, or equal and of the same class."""
         kind = type(value)
         if value is None or kind is bool or value is Ellipsis:
             self._test(f"{text} is {value!r}")
-        elif kind is str:
-            self._test(f"{text} == {value!r}")
-        elif kind is float and (value == 0.0 or value != value):
-            same = f"q == 0.0 and copysign(1.0, q) == {copysign(1.0, value)}" if value == 0.0 else "q != q"
-            self._test(f"(q := {text}).__class__ is float and {same}")
-        elif kind is int or kind is float:
-            self._test(f"(q := {text}) == {self.code.literal(value)} and q.__class__ is {kind.__name__}")
+            return
+        name = self.code.constant(value)
+        if kind is float and (value == 0.0 or value != value):
+            equal = f"q == 0.0 and copysign(1.0, q) == {copysign(1.0, value)}" if value == 0.0 else "q != q"
         elif isinstance(value, np.generic):
-            self._test(f"(q := {text}).__class__ is {self.code.constant(kind)} and q.tobytes() == {value.tobytes()!r}")
+            equal = f"q.tobytes() == {value.tobytes()!r}"
         else:
-            self._test(f"{text} == {self.code.constant(value)}")
+            equal = f"q == {name}"
+        self._test(f"((q := {text}) is {name} or q.__class__ is {name}.__class__ and {equal})")
 
     def _known(self, thing: Thing) -> None:
         """What is known by its identity may still have another length or node."""
@@ -323,7 +323,8 @@ class Guards:
 
     def _attributes(self, thing: Thing, name: str) -> None:
         """What an object could have of its own, and has not: its class's value may be hidden later."""
-        if "__dict__" in self.names or self.traced.run.watch.asks_for_attributes:
+        is_module = any(base.__module__.startswith("chainrule.nn") for base in kind_of(thing.value).__mro__)
+        if ("__dict__" in self.names and is_module) or self.traced.run.watch.asks_for_attributes:
             self._test(f"len({name}.__dict__) == {len(vars(thing.value))}")
         for key in sorted(self.names.intersection(dir(thing.value)).difference(vars(thing.value), _SETTLED)):
             held = inspect.getattr_static(thing.value, key)

@@ -12,6 +12,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import update_wrapper
 from time import perf_counter
 from typing import Any
@@ -75,6 +76,9 @@ class Jit:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Jit:
+        return Jit(deepcopy(self.function, memo), self._strict, self._executor)
 
     def __repr__(self) -> str:
         return f"<compiled {getattr(self.function, '__qualname__', self.function)!s}>"
