@@ -122,7 +122,10 @@ def _selected(pred: Any, a: Any, b: Any) -> Any:
     _alike("cond", a, b)
     if is_tensor(a) != is_tensor(b):
         a, b = (x if is_tensor(x) else wrap(lifted("cond", "result", x), None) for x in (a, b))
-    return where(pred, a, b)
+    chosen = where(pred, a, b)
+    if is_weak(a) and is_weak(b):
+        chosen.weak = True  # a Python number is chosen
+    return chosen
 
 
 def _turns(leaves: Sequence[Any], length: int | None) -> int:

@@ -14,10 +14,13 @@ from typing import Any, Self
 import numpy as np
 
 from chainrule import modes
+from chainrule.backends.abstract import Abstract
+from chainrule.boxes import boxed
 from chainrule.core.calls import is_tensor, raw
 from chainrule.core.graph import before_write, take_back
 from chainrule.errors import ArgumentError, DTypeError, GraphError, ShapeError, explain
 from chainrule.ops import indexing
+from chainrule.ops.index import parts_of
 
 _operator: Any = operator  # whose stubs leave the operands without a type
 _NEW = "x = ..., which makes a new tensor"
@@ -38,6 +41,7 @@ class InPlace:
             self._rebind(indexing.setitem(self, value, index), "[...] =")
         else:
             before = before_write(self)
+            self._opened(value, *parts_of(index))
             try:
                 indexing.assign(self.data, raw(value), index)
             except Exception:
@@ -74,6 +78,7 @@ class InPlace:
             self._rebind(getattr(self, operation)(other), sign)
             return self
         before = before_write(self)
+        self._opened(other)
         try:
             self.data = write(self.data, other.data if isinstance(other, InPlace) else other)
         except (TypeError, ValueError) as error:
@@ -88,6 +93,11 @@ class InPlace:
             remedy = f"x = x {sign[:-1]} y, which makes a new tensor"
             raise (DTypeError if fits else ShapeError)(explain(sign, fault, x=self, y=other, remedy=remedy)) from None
         return self
+
+    def _opened(self, *others: Any) -> None:
+        """While a program is traced, numbers that are known become an array that traced ones can be written to."""
+        if modes.unusual and any(isinstance(raw(other), Abstract) for other in others):
+            self.data = boxed(self.data)
 
     def _is_rebound(self, sign: str, other: Any) -> bool:
         """Whether an in-place operator records a new value instead of writing."""

@@ -68,10 +68,10 @@ _REDUCTIONS = {
 }  # fmt: skip
 _SCANS = {np.add: "cumulative_sum", np.multiply: "cumulative_prod"}
 # Answers that no gradient could flow through: shapes, comparisons of whole arrays, text.
+_TYPES = (np.shape, np.ndim, np.size, np.result_type, np.iscomplexobj, np.isrealobj, np.can_cast, np.common_type)
 _VALUES = (
-    np.shape, np.ndim, np.size, np.result_type, np.iscomplexobj, np.isrealobj, np.allclose, np.array_equal, np.isclose,
-    np.array_repr, np.array_str, np.array2string, np.may_share_memory, np.shares_memory, np.can_cast, np.min_scalar_type,
-    np.common_type,
+    *_TYPES, np.allclose, np.array_equal, np.isclose, np.array_repr, np.array_str, np.array2string, np.may_share_memory,
+    np.shares_memory, np.min_scalar_type,
 )  # fmt: skip
 
 
@@ -220,7 +220,8 @@ def _written(self: Any, ufunc: np.ufunc, method: str, inputs: Any, keywords: Any
 def array_function(self: Any, function: Any, types: Any, args: Any, keywords: Any) -> Any:
     """What NumPy calls when any other of its functions meets a tensor or an abstract array."""
     if function in _VALUES:
-        return function(*[_values(a) for a in args], **{k: _values(v) for k, v in keywords.items()})
+        asks = function not in _TYPES
+        return function(*[_values(a, asks) for a in args], **{k: _values(v, asks) for k, v in keywords.items()})
     if function is np.copyto and isinstance(args[0], Abstract) and len(args) == 2 and not keywords:
         args[0][...] = args[1]
         return None
@@ -233,8 +234,14 @@ def array_function(self: Any, function: Any, types: Any, args: Any, keywords: An
     return boxes.boxed(result.data) if made else result  # np.zeros_like(array) is an array
 
 
-def _values(value: Any) -> Any:
-    return np.asarray(raw(value)) if is_tensor(value) else value
+def _values(value: Any, asks: bool) -> Any:
+    """An operand without its graph; `asks`: the numbers are looked at, which an abstract array does not have."""
+    data = raw(value)
+    if not isinstance(data, Abstract):
+        return np.asarray(data) if is_tensor(value) else value
+    if asks:
+        return data.item()
+    return data.dtype.type(0).item() if data.weak else np.broadcast_to(np.zeros((), data.dtype), data.shape)
 
 
 def _creation(function: Any) -> Callable[..., Any] | None:

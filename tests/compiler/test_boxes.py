@@ -136,7 +136,9 @@ def half_precision_steps(a, b):
 
 
 def sizes(a, b):
-    assert (len(a), a.nbytes, a.itemsize) == (2, 24, 4)
+    assert (len(a), a.nbytes, a.itemsize, np.shape(a), np.ndim(a), np.size(a)) == (2, 24, 4, (2, 3), 2, 6)
+    assert np.result_type(a, 1.0) == F32
+    assert np.can_cast(np.result_type(b, np.float64), np.float64)
     return [a * len(b)]
 
 
@@ -261,3 +263,56 @@ def test_copies_of_objects_that_hold_boxes(box):
     twin = copy.copy(cr.Tensor(box))
     assert twin.data is not box
     assert twin.data.equation is box.equation
+
+
+# ------------------------------------------------------------ positions that are traced
+def written_at(a, i, v):
+    a[i] = v
+    return [a]
+
+
+def added_at(a, i, v):
+    a[..., i] += v[0]
+    return [a]
+
+
+def tensor_at(a, i, v):
+    t = cr.tensor(a)
+    known = cr.zeros((4, 3))
+    with cr.no_grad():
+        t[i] = v
+        known[i] = 5.0
+        known[1:2] += v[:1] if np.ndim(i) else v
+    return [t, known]
+
+
+@pytest.mark.parametrize("i", [2, -1, np.array(1), np.array([0, 2, 0]), np.array([-1, 3, 3]), np.zeros((1, 0), int)])
+def test_positions_may_be_traced(i):
+    v = np.arange(9.0).reshape(3, 3) + 100 if np.size(i) == 3 else np.arange(3.0) - 7
+    for f in (written_at, tensor_at, added_at):
+        if f is added_at and np.size(i) == 3 and -1 in i:
+            continue  # outside
+        eager, compiled = np.arange(12.0).reshape(4, 3), np.arange(12.0).reshape(4, 3)
+        expected = [np.array(getattr(r, "data", r)) for r in f(eager, i, v)]
+        found = run(f, compiled, i, v, twice=False)
+        for one, other in zip([*found, compiled], [*expected, eager], strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_the_gradient_of_a_write_at_traced_positions():
+    def f(x, i, v):
+        def loss(x, v):
+            t = x * 1.0
+            t[i] = v * v
+            return (t * np.arange(12.0).reshape(4, 3)).sum()
+
+        return list(cr.grad(loss, argnums=(0, 1))(x, v))
+
+    arrays = (np.ones((4, 3)), np.array([1, 3, 1]), np.arange(9.0).reshape(3, 3))
+    for one, other in zip(run(f, *arrays), f(*arrays), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_traced_position_outside_raises():
+    with pytest.raises(IndexError):
+        run(written_at, np.zeros((4, 3)), np.array([0, 4]), np.zeros(3))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from tests.compiler.jitted import assert_equal, executor, jit  # noqa: F401
 
 OPTIMISERS = [
     ("SGD", {"lr": 0.1}),
@@ -55,20 +56,20 @@ def batches(dtype, count=6):
 def test_a_training_step_equals_eager_to_the_bit(name, options, dtype):
     model, opt, eager = trainer(name, options, dtype)
     twin, twin_opt, step = trainer(name, options, dtype)
-    compiled = cr.jit(step, executor="numpy")
+    compiled = jit(step)
     memory = [p.data for p in twin.parameters()]
     for x, y in batches(dtype):
         expected, found = eager(x, y), compiled(x, y)
         assert found.dtype == expected.dtype
-        assert found.item() == expected.item()
+        assert_equal(found.data, expected.data, dtype=dtype)
         for p, q in zip(model.parameters(), twin.parameters(), strict=True):
-            np.testing.assert_array_equal(p.data, q.data)
-            np.testing.assert_array_equal(p.grad, q.grad)
+            assert_equal(p.data, q.data)
+            assert_equal(p.grad, q.grad)
     assert all(p.data is m for p, m in zip(twin.parameters(), memory, strict=True))
     ours, theirs = opt.state_dict(), twin_opt.state_dict()
     for k, state in ours["state"].items():
         for key, array in state.items():
-            np.testing.assert_array_equal(theirs["state"][k][key], array)
+            assert_equal(theirs["state"][k][key], array)
     assert compiled.stats()["compilations"] == 1, compiled.stats()
     assert compiled.stats()["eager"] == 0
 
@@ -77,8 +78,8 @@ def test_cross_entropy_equals_eager():
     """Its gradient is spelled otherwise on NumPy's arrays: equal to rounding."""
     model, _, eager = trainer("Adam", {"lr": 0.01}, np.float64, cr.nn.cross_entropy)
     twin, _, step = trainer("Adam", {"lr": 0.01}, np.float64, cr.nn.cross_entropy)
-    compiled = cr.jit(step, executor="numpy")
+    compiled = jit(step)
     for x, y in batches(np.float64):
-        assert compiled(x, y).item() == pytest.approx(eager(x, y).item(), rel=1e-14)
+        assert compiled(x, y).item() == pytest.approx(eager(x, y).item(), rel=1e-12)
         for p, q in zip(model.parameters(), twin.parameters(), strict=True):
-            np.testing.assert_allclose(p.data, q.data, rtol=1e-13, atol=1e-15)
+            np.testing.assert_allclose(p.data, q.data, rtol=1e-11, atol=1e-13)

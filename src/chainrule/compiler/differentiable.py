@@ -40,8 +40,8 @@ class Differentiable:
         """The tensors from outside that results depend on, as (number of the node in the trace, thing)."""
         self.hides = bool(traced.run.trace.watched)
         self.results = [t.data.equation for t in self.live]
-        gradients, cts = self._walked(tuple(True for _ in self.live))
-        self.residuals = _residuals([g for g in gradients if g is not None], cts)
+        gradients, _, since = self._walked(tuple(True for _ in self.live))
+        self.residuals = _residuals([g for g in gradients if g is not None], since)
         self.numbers = {e.number: k for k, e in enumerate(self.residuals)}
         self.programs: dict[tuple[bool, ...], Any] = {}
         inputs = {i.equation.number for i in traced.run.inputs} | {e.number for e, _ in traced.run.trace.draws}
@@ -64,25 +64,28 @@ class Differentiable:
                 found.append((node[0], known[node[0]]))
         return found
 
-    def _walked(self, present: tuple[bool, ...]) -> tuple[list[Equation | None], list[Equation]]:
-        """The cotangents of all parents as equations, and the cotangents of the results that are there."""
+    def _walked(self, present: tuple[bool, ...]) -> tuple[list[Equation | None], list[Equation], int]:
+        """The cotangents of all parents as equations, the cotangents of the results that are there, and the number that
+        all equations of the walk are newer than.
+        """
+        since = Equation(None, (), (), (), None).number
         boxes = [Abstract(shape, dtype) for (shape, dtype), here in zip(self.types, present, strict=True) if here]
         roots = [t.node for t, here in zip(self.live, present, strict=True) if here]
         wanted = {number for number, _ in self.parents}
         with tracing(Trace()):
             found = {n[0]: g for n, g in reverse(list(zip(roots, boxes, strict=True)), False, wanted)}
         gradients = [found.get(number) for number, _ in self.parents]
-        return [None if g is None else _equation(g) for g in gradients], [b.equation for b in boxes]
+        return [None if g is None else _equation(g) for g in gradients], [b.equation for b in boxes], since
 
     def backward(self, present: tuple[bool, ...]) -> tuple[Any, list[int]] | None:
         """The backward program for the results that have a cotangent, and the parents that it gives one; None: there is
         none, because it needs more than was kept.
         """
         if present not in self.programs:
-            gradients, cts = self._walked(present)
+            gradients, cts, since = self._walked(present)
             where = [k for k, g in enumerate(gradients) if g is not None]
             outputs = [g for g in gradients if g is not None]
-            needed = _residuals(outputs, cts)
+            needed = _residuals(outputs, since)
             fits = all(e.number in self.numbers for e in needed)
             self.programs[present] = (self._compiled(outputs, cts), where) if fits and outputs else None
         return self.programs[present]
@@ -119,7 +122,7 @@ class Differentiable:
             if is_kept and owner is not None and id(owner) not in parents and owner.value.node is None:
                 before.append(f"{name_of(owner)}.shared = True")
         computed = {e.number: k for k, e in enumerate(self.outputs())}
-        kept = [names.get(e.number) or f"v[{first + computed[e.number]}]" for e in self.residuals]
+        kept = [names.get(e.number) or f"v{first + computed[e.number]}" for e in self.residuals]
         again = [names[e.number] for e in self.needed]
         nodes = "".join(f"{name_of(thing)}.node, " for _, thing in self.parents)
         name = traced.code.constant(self)
@@ -152,9 +155,10 @@ class Differentiable:
                     fault = "a value that the compiled function read was overwritten in place after the call"
                     raise StaleGraphError(explain("jit", fault, remedy="the write after backward()"))
                 known[value.number] = wrap(known[value.number], parent)
-        for equation in reach_equations(self.results):
-            if equation.number not in known:
-                known[equation.number] = _performed(equation, known)
+        with np.errstate(all="ignore"):  # the first run said what there was to say
+            for equation in reach_equations(self.results):
+                if equation.number not in known:
+                    known[equation.number] = _performed(equation, known)
         return since, [_as_tensor(known[e.number]) for e in self.results]
 
 
@@ -185,17 +189,20 @@ def _equation(box: Any) -> Equation:
     return box.equation if isinstance(box, Abstract) else Equation(None, (), (), box.shape, box.dtype, np.asarray(box))
 
 
-def _residuals(outputs: Sequence[Equation], cts: Sequence[Equation]) -> list[Equation]:
-    """What a walk reads of the forward pass: whatever does not depend on cotangents and is used beside them."""
-    reached = reach_equations(list(outputs))
-    depends = {e.number for e in cts}
-    for equation in reached:
-        if any(a.number in depends for a in equation.arguments):
-            depends.add(equation.number)
-    found: dict[int, Equation] = {e.number: e for e in outputs if e.number not in depends}
-    for equation in reached:
-        if equation.number in depends:
-            found.update({a.number: a for a in equation.arguments if a.number not in depends})
+def _residuals(outputs: Sequence[Equation], since: int) -> list[Equation]:
+    """What a walk reads of the forward pass: the equations older than `since` that newer ones lean on, or that it gives."""
+    found: dict[int, Equation] = {}
+    seen: set[int] = set()
+    todo = list(outputs)
+    while todo:
+        equation = todo.pop()
+        if equation.number in seen:
+            continue
+        seen.add(equation.number)
+        if equation.number < since:
+            found[equation.number] = equation
+        else:
+            todo += equation.arguments
     return [found[n] for n in sorted(found) if found[n].source is None]
 
 

@@ -37,8 +37,14 @@ _REFUSED: dict[Any, str] = {
 _DATES = (datetime, date)
 _RANDOM = "a number drawn by Python's random would be a constant"
 _MODULES = {"random": _RANDOM, "logging": "a message would be logged once", "secrets": _RANDOM, "warnings": "a warning would be given once"}  # fmt: skip
-_REMEDY = "it outside the compiled function"
 _GROWING = frozenset({"append", "extend", "insert", "pop", "remove", "clear", "add", "discard", "update", "popitem"})
+_ASKING = frozenset({"hasattr", "getattr", "vars"})
+_NAMES = _GROWING | _ASKING | frozenset({
+    *(getattr(f, "__name__", "") for f in _REFUSED), "now", "today", "utcnow", "random", "getrandbits", "seed", "setstate",
+    "read", "readline", "readlines", "write", "writelines", "flush",
+})  # fmt: skip
+"""Names of built-in functions and methods worth a closer look: there is one call of a built-in in every microsecond."""
+_REMEDY = "it outside the compiled function"
 
 
 def line_of(frame: Any, line: int | None = None) -> str:
@@ -70,34 +76,51 @@ class Watch:
         """Code that was entered, with its globals."""
         self.grown: dict[int, str] = {}
         """By the identity of a container, the line that called the last method that changes its length."""
+        self.asks_for_attributes = False
+        """Whether the user's code asks if an object has an attribute."""
 
-    def __call__(self, frame: Any, event: str, argument: Any) -> None:
-        """The profile function."""
-        if event == "call":
-            code = frame.f_code
-            if code not in self.codes:
-                self.codes[code] = frame.f_globals
-            fault = _MODULES.get(frame.f_globals.get("__name__", ""))
-            if fault is not None and frame.f_back is not None and is_users(frame.f_back):
-                raise SideEffectError(_refusal(code.co_name, fault, frame.f_back))
-        elif event == "c_call":
-            name = argument.__name__
-            owner = getattr(argument, "__self__", None)
-            if name in _GROWING and owner is not None:
-                self.grown[id(owner)] = line_of(frame)
-            fault = _fault_of(argument, name, owner)
-            if fault is not None and is_users(frame):
+    def profile(self) -> Callable[[Any, str, Any], None]:
+        """The profile function: a plain one, for it is called at every call and every return of anything."""
+        codes, enter, looked_at = self.codes, self._enter, _NAMES
+
+        def see(frame: Any, event: str, argument: Any) -> None:
+            if event == "c_call":
+                if argument.__name__ in looked_at and is_users(frame):
+                    self._built_in(frame, argument)
+            elif event == "call" and frame.f_code not in codes:
+                enter(frame)
+
+        return see
+
+    def _enter(self, frame: Any) -> None:
+        self.codes[frame.f_code] = frame.f_globals
+        fault = _MODULES.get(frame.f_globals.get("__name__", ""))
+        if fault is not None and frame.f_back is not None and is_users(frame.f_back):
+            raise SideEffectError(_refusal(frame.f_code.co_name, fault, frame.f_back))
+
+    def _built_in(self, frame: Any, function: Any) -> None:
+        name, owner = function.__name__, getattr(function, "__self__", None)
+        if name in _GROWING:
+            self.grown[id(owner)] = line_of(frame)
+        elif name in _ASKING:
+            self.asks_for_attributes = True
+        else:
+            fault = _fault_of(function, name, owner)
+            if fault is not None:
                 raise SideEffectError(_refusal(name, fault, frame))
 
     @contextmanager
     def open(self) -> Generator[None]:
         """Watch this thread meanwhile."""
         before = sys.getprofile()
-        sys.setprofile(self)
+        sys.setprofile(self.profile())
         try:
             yield
         finally:
-            sys.setprofile(before)
+            if hasattr(before, "enable"):
+                before.enable()  # cProfile's, which is no function
+            else:
+                sys.setprofile(before)
 
 
 def _fault_of(function: Any, name: str, owner: Any) -> str | None:
@@ -111,7 +134,11 @@ def _fault_of(function: Any, name: str, owner: Any) -> str | None:
         return _RANDOM
     if isinstance(owner, io.IOBase):
         return "a file would be read or written once"
-    return "a clock would be read once" if any(owner is kind for kind in _DATES) and name in ("now", "today", "utcnow") else None
+    return (
+        "a clock would be read once"
+        if any(owner is kind for kind in _DATES) and name in ("now", "today", "utcnow")
+        else None
+    )
 
 
 def _refusal(name: str, fault: str, frame: Any) -> str:
@@ -122,22 +149,44 @@ class Generators:
     """The states of NumPy's generators: a draw by hand would be a constant of the program."""
 
     def __init__(self, walk: Walk) -> None:
-        self.found = [(str(place), generator.bit_generator) for generator, place in walk.generators.values()]
-        legacy: Any = np.random.mtrand._rand  # pyright: ignore # noqa: SLF001 - the generator behind np.random.normal
-        self.found.append(("np.random", legacy._bit_generator))
-        self.before = [generator.state for _, generator in self.found]
+        self.found: list[tuple[str, _Bits | _Legacy]] = [(str(place), _Bits(generator)) for generator, place in walk.generators.values()]
+        self.found.append(("np.random", _Legacy()))
+        self.before = [generator.get() for _, generator in self.found]
 
     def moved(self) -> str | None:
         """The name of one that has drawn since."""
         for (name, generator), before in zip(self.found, self.before, strict=True):
-            if not _equal(generator.state, before):
+            if not _equal(generator.get(), before):
                 return name
         return None
 
     def restore(self) -> None:
         """Put all back."""
         for (_, generator), before in zip(self.found, self.before, strict=True):
-            generator.state = before
+            generator.put(before)
+
+
+class _Bits:
+    """The state of a generator."""
+
+    def __init__(self, generator: Any) -> None:
+        self.bits = generator.bit_generator
+
+    def get(self) -> Any:
+        return self.bits.state
+
+    def put(self, state: Any) -> None:
+        self.bits.state = state
+
+
+class _Legacy:
+    """The state behind `np.random.normal` and its like, which keeps a normal number in hand beside its bits."""
+
+    def get(self) -> Any:
+        return np.random.get_state(legacy=False)  # noqa: NPY002 - nothing is drawn
+
+    def put(self, state: Any) -> None:
+        np.random.set_state(state)  # noqa: NPY002
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -20,16 +20,17 @@ def name_of_executor(wanted: str | None) -> str:
     """
     if wanted is None:
         if not _chosen:
-            _chosen.append("native" if _is_native_here() else "numpy")
+            _chosen.append("native" if is_native_here() else "numpy")
         return _chosen[0]
     if wanted not in ("numpy", "native"):
         raise ArgumentError(explain("jit", "this is no executor", executor=wanted, expected="'numpy' or 'native'"))
-    if wanted == "native" and not _is_native_here():
+    if wanted == "native" and not is_native_here():
         raise MissingExtraError.of("jit(executor='native')", "llvmlite", "jit")
     return wanted
 
 
-def _is_native_here() -> bool:
+def is_native_here() -> bool:
+    """Whether native code can be made on this machine."""
     if find_spec("llvmlite") is None:
         return False
     try:

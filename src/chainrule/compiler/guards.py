@@ -7,6 +7,7 @@ everything else by its identity.  Places that no code entered names, and from wh
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Iterable
 from math import copysign
@@ -18,10 +19,11 @@ import numpy as np
 from chainrule.backends.abstract import Equation, reach_equations
 from chainrule.compiler.places import (
     ATOMS, BOUND, CELL, CLASS, DICTIONARY, FUNCTION, LIST, LONGEST, MISSING, OBJECT, OPAQUE, SET, SPACE, TENSOR,
-    TUPLE, Place, Thing, names_in,
+    TUPLE, Place, Thing, kind_of, names_in,
 )  # fmt: skip
 from chainrule.compiler.results import name_of
 from chainrule.compiler.trace import Input, Traced
+from chainrule.core.calls import wrap
 
 
 class Miss:
@@ -34,6 +36,8 @@ class Miss:
 
 
 MISS = Miss()
+_SETTLED = frozenset({"is_filled", "transient", "unnamed", "limits"})
+"""What classes of chainrule say about themselves, and no object says otherwise later."""
 
 
 class Guards:
@@ -49,8 +53,11 @@ class Guards:
         self.unshared = {i.number for i in traced.written}
         """Numbers of those that are written: a tensor whose memory a graph keeps moves first."""
         self.names = self._entered_names()
+        self.reads_gradients = "grad" in self.names
         self.lines: list[str] = []
         self.tests: list[str] = []
+        self.facts: dict[tuple[Any, ...], tuple[str, Any]] = {}
+        """By path, in words and as it was: what is looked at, to say later what is another now."""
         self.met: set[int] = set()
         self.loaded: dict[int, str] = {}
         """By the number of an input that is an array, whether it came with the arguments."""
@@ -60,7 +67,9 @@ class Guards:
     def _entered_names(self) -> set[str]:
         names: set[str] = set()
         for code in self.traced.run.watch.codes:
-            names |= names_in(code)
+            # What makes a tensor sets its gradient to None; that is no interest in the gradients that there are.
+            if not (code is wrap.__code__ or code.co_filename.startswith("<call")):
+                names |= names_in(code)
         return names
 
     def _entered(self, code: CodeType) -> bool:
@@ -89,9 +98,11 @@ class Guards:
     def _matters(self, thing: Thing, key: Any) -> bool:
         if not thing.kind.by_name or (thing.number, key) in self._relevant:
             return True
-        if thing.kind in (TENSOR, CELL):
+        if thing.kind is TENSOR:
+            return key == "data" or self.reads_gradients
+        if thing.kind is SPACE and f".{key}" in self.names:
             return True
-        return key in self.names
+        return thing.kind is CELL or (key in self.names and (thing.kind is not SPACE or thing.number in self.walk.modules))
 
     # --------------------------------------------------------------------------------------------------- things
     def _test(self, *texts: str) -> None:
@@ -167,6 +178,7 @@ class Guards:
         """A function's cell, a method's function: it belongs to its owner for good."""
         if not part.given:
             self._constant(part)
+            self._known(part)
         elif part.kind is CELL:
             index = thing.value.__code__.co_freevars.index(name)
             self._load(name_of(part), f"{name_of(thing)}.__closure__[{index}]")
@@ -176,7 +188,11 @@ class Guards:
 
     def _is_plain(self, thing: Thing) -> bool:
         """A long list or dictionary of plain values: compared as a whole, or by its length alone."""
-        if thing.kind not in (LIST, DICTIONARY) or len(thing.before) <= 8 or thing in (self.walk.arguments, self.walk.keywords):
+        if (
+            thing.kind not in (LIST, DICTIONARY)
+            or len(thing.before) <= 8
+            or thing in (self.walk.arguments, self.walk.keywords)
+        ):
             return False
         values = list(thing.before.values())
         if not all(isinstance(v, ATOMS) for v in values) or any(self._number_input(thing, k) for k in thing.before):
@@ -202,8 +218,11 @@ class Guards:
             return None
         text = self._text(thing, key)
         if type(value) is np.ndarray and value.dtype.kind in "biufc":
+            self._fact(Place(thing, key), (value.shape, str(value.dtype)))
             self._array(thing, key, text, value)
             return None
+        if isinstance(value, (bool, int, float, str, type(None))):
+            self._fact(Place(thing, key), value)
         found = self._number_input(thing, key)
         if found is not None:
             self._number(found, text, value)
@@ -233,6 +252,9 @@ class Guards:
                 self._test(f"{text} is {name_of(target)}")
             self._known(target)
         return target
+
+    def _fact(self, place: Place, value: Any) -> None:
+        self.facts[place.path] = str(place), value
 
     def _number_input(self, thing: Thing, key: Any) -> Input | None:
         box = self.traced.run.placed.get((thing.number, key))
@@ -266,25 +288,25 @@ class Guards:
                 self.lines.append(f"if getattr({owner}, 'shared', False): move({owner})")
             self._load(name, text)
             self.loaded[found.number] = "given" if thing.given else "kept"
+        elif key == "grad" and any(e.thing is thing and e.key == key for e in self.traced.effects):
+            self._test(f"{text}.__class__ is ndarray")  # forgotten before anything was computed
         else:  # read by nobody, but a trace may have looked at its shape
             self._test(f"{text}.shape == {value.shape} and {text}.dtype == {self.code.constant(value.dtype)}")
 
     def _value(self, text: str, value: Any) -> None:
-        """A guarded value: equal and of the same class."""
+        """A guarded value: the same object, or equal and of the same class."""
         kind = type(value)
         if value is None or kind is bool or value is Ellipsis:
             self._test(f"{text} is {value!r}")
-        elif kind is str:
-            self._test(f"{text} == {value!r}")
-        elif kind is float and (value == 0.0 or value != value):
-            same = f"q == 0.0 and copysign(1.0, q) == {copysign(1.0, value)}" if value == 0.0 else "q != q"
-            self._test(f"(q := {text}).__class__ is float and {same}")
-        elif kind is int or kind is float:
-            self._test(f"(q := {text}) == {self.code.literal(value)} and q.__class__ is {kind.__name__}")
+            return
+        name = self.code.constant(value)
+        if kind is float and (value == 0.0 or value != value):
+            equal = f"q == 0.0 and copysign(1.0, q) == {copysign(1.0, value)}" if value == 0.0 else "q != q"
         elif isinstance(value, np.generic):
-            self._test(f"(q := {text}).__class__ is {self.code.constant(kind)} and q.tobytes() == {value.tobytes()!r}")
+            equal = f"q.tobytes() == {value.tobytes()!r}"
         else:
-            self._test(f"{text} == {self.code.constant(value)}")
+            equal = f"q == {name}"
+        self._test(f"((q := {text}) is {name} or q.__class__ is {name}.__class__ and {equal})")
 
     def _known(self, thing: Thing) -> None:
         """What is known by its identity may still have another length or node."""
@@ -296,8 +318,25 @@ class Guards:
         elif thing.kind is TENSOR:
             node = thing.value.node
             self._test(f"{name}.node is {'None' if node is None else self.code.constant(node)}")
-        elif thing.kind is OBJECT and "__dict__" in self.names and hasattr(thing.value, "__dict__"):
+        elif thing.kind is OBJECT and hasattr(thing.value, "__dict__"):
+            self._attributes(thing, name)
+
+    def _attributes(self, thing: Thing, name: str) -> None:
+        """What an object could have of its own, and has not: its class's value may be hidden later."""
+        is_module = any(base.__module__.startswith("chainrule.nn") for base in kind_of(thing.value).__mro__)
+        if ("__dict__" in self.names and is_module) or self.traced.run.watch.asks_for_attributes:
             self._test(f"len({name}.__dict__) == {len(vars(thing.value))}")
+        for key in sorted(self.names.intersection(dir(thing.value)).difference(vars(thing.value), _SETTLED)):
+            held = inspect.getattr_static(thing.value, key)
+            if not (key.startswith("_") or callable(held) or hasattr(held, "__get__")):
+                if isinstance(held, ATOMS):
+                    self.facts[(*(thing.first.path if thing.first else ()), key)] = f"{thing.first}.{key}", held
+                    self._value(f"{name}.{key}", held)
+                else:
+                    self._test(f"{key!r} not in {name}.__dict__")
+        for effect in self.traced.effects:
+            if effect.thing is thing and effect.key not in thing.before:
+                self._test(f"{effect.key!r} not in {name}.__dict__")
 
     def _given(self, thing: Thing) -> None:
         """What came with the arguments: by its structure, or, where it has an identity of its own, by that."""
@@ -311,6 +350,9 @@ class Guards:
         elif kind is TENSOR:
             self._test(f"{name}.__class__ is {self.code.constant(type(thing.value))}")
             node = thing.value.node
+            state = "wants no gradient" if node is None else "leaf" if node[1] is None else "computed"
+            if thing.first is not None:
+                self.facts[(*thing.first.path, "node")] = str(thing.first), state
             if node is None:
                 self._test(f"{name}.node is None")
             else:

@@ -12,6 +12,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import update_wrapper
 from time import perf_counter
 from typing import Any
@@ -22,11 +23,12 @@ from chainrule import modes
 from chainrule.compiler.effects import users_line
 from chainrule.compiler.differentiable import Differentiable
 from chainrule.compiler.executors import compiler, name_of_executor
-from chainrule.compiler.guards import Miss
+from chainrule.compiler.guards import MISS, Miss
 from chainrule.compiler.lowered import Lowered, signature
 from chainrule.compiler.places import Place, Walk, register_bound
 from chainrule.compiler.program import Program
 from chainrule.compiler.specialisation import Specialisation, program_of
+from chainrule.compiler.state import State
 from chainrule.compiler.strict import compared
 from chainrule.compiler.trace import AgainError, Choices, EagerError, Run, Traced
 from chainrule.errors import ArgumentError, TraceError, describe, explain
@@ -51,7 +53,11 @@ class Jit:
     def _forget(self) -> None:
         self._lock = threading.RLock()
         self._made: list[Specialisation] = []
-        self._eager: list[tuple[Any, str]] = []
+        """The specialisation that was used last first."""
+        self._run: Callable[..., Any] = _nothing
+        """What the first of them runs."""
+        self._refused: dict[Any, list[Any]] = {}
+        """By the types of the arguments: why a call ran as it is, how often, and when to try again."""
         self._choices = Choices()
         self._programs: dict[Any, Any] = {}
         self._changed: dict[str, int] = {}
@@ -61,16 +67,18 @@ class Jit:
         if modes.unusual and (modes.is_tracing() or modes.is_debug()):
             return self.function(*arguments, **keywords)
         with self._lock:
-            if self._made:
-                result = self._made[0].run(arguments, keywords)
-                if result.__class__ is not Miss:
-                    return result
-                if result.eager:
-                    return self._as_it_is(result.eager, arguments, keywords)
+            result = self._run(arguments, keywords)
+            if result.__class__ is not Miss:
+                return result
+            if result.eager:
+                return self._as_it_is(result.eager, arguments, keywords)
             return self._slowly(arguments, keywords)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Jit:
+        return Jit(deepcopy(self.function, memo), self._strict, self._executor)
 
     def __repr__(self) -> str:
         return f"<compiled {getattr(self.function, '__qualname__', self.function)!s}>"
@@ -82,30 +90,50 @@ class Jit:
             result = made.run(arguments, keywords)
             if result.__class__ is not Miss:
                 self._made.remove(made)
-                self._made.insert(0, made)
+                self._first(made)
                 return result
             if result.eager:
                 return self._as_it_is(result.eager, arguments, keywords)
+        key = _types(arguments, keywords)
+        known = self._refused.setdefault(key, ["", 0, 0])
+        known[1] += 1
+        if known[1] <= known[2]:
+            return self._as_it_is(known[0], arguments, keywords)
         try:
             made = self._specialise(arguments, keywords, careful=False)
         except EagerError as error:
-            return self._as_it_is(str(error), arguments, keywords)
-        self._made.insert(0, made)
-        del self._made[_KEPT:]
+            known[0], known[2] = str(error), 2 * known[1]
+            return self._undone(str(error), arguments, keywords)
+        del self._refused[key]
+        self._first(made)
         result = self._checked(made, arguments, keywords) if self._strict else made.run(arguments, keywords)
         if result.__class__ is Miss:
-            return self._as_it_is(result.eager or "its guards do not hold for the call they were made for", arguments, keywords)
+            return self._as_it_is(
+                result.eager or "its guards do not hold for the call they were made for", arguments, keywords
+            )
         return result
 
     def _as_it_is(self, reason: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         self._stats["eager"] += 1
-        if reason not in self._stats["reasons"]:
+        if f"eager: {reason}" not in self._stats["reasons"]:
             self._stats["reasons"].append(f"eager: {reason}")
         return self.function(*arguments, **keywords)
 
-    def _specialise(
-        self, arguments: Sequence[Any], keywords: dict[str, Any], careful: bool
-    ) -> Specialisation:
+    def _first(self, made: Specialisation) -> None:
+        self._made.insert(0, made)
+        del self._made[_KEPT:]
+        self._run = made.run
+
+    def _undone(self, reason: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """`_as_it_is`, and all is as before where that fails too."""
+        state = State(self.function, arguments, keywords)
+        try:
+            return self._as_it_is(reason, arguments, keywords)
+        except Exception:
+            state.restore()
+            raise
+
+    def _specialise(self, arguments: Sequence[Any], keywords: dict[str, Any], careful: bool) -> Specialisation:
         began = perf_counter()
         traced = self._traced(arguments, keywords, careful)
         made = self._assembled(traced)
@@ -234,6 +262,17 @@ class Jit:
                 return Lowered(self._assembled(self._traced(arguments, keywords, careful=False)))
             except EagerError as error:
                 raise TraceError(explain("jit.lower", str(error))) from None
+
+
+def _nothing(*_: Any) -> Miss:
+    """What runs while nothing is compiled."""
+    return MISS
+
+
+def _types(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """What tells calls of one kind from those of another, roughly."""
+    leaves = [*arguments, *keywords, *keywords.values()]
+    return tuple((type(leaf), getattr(leaf, "shape", None), str(getattr(leaf, "dtype", ""))) for leaf in leaves)
 
 
 def _shown(value: Any) -> str:

@@ -7,6 +7,7 @@ compares them afterwards, and puts back what was there.  The walk is made once p
 
 from __future__ import annotations
 
+import dis
 import functools
 import sys
 import types
@@ -36,7 +37,7 @@ _LIBRARIES = frozenset({"", "chainrule", "numpy", *sys.stdlib_module_names}) - {
 
 def is_library(module: Any) -> bool:
     """Whether code of this module's name is chainrule's, NumPy's or Python's own: its globals are no one's state."""
-    return str(module).partition(".")[0] in _LIBRARIES
+    return str(module).partition(".")[0] in _LIBRARIES or str(module).startswith("namedtuple_")
 
 
 def kind_of(value: Any) -> Any:
@@ -195,6 +196,8 @@ class Walk:
         self.others: dict[int, list[Place]] = {}
         """By identity, all the places of a thing after the first."""
         self.names = set(names)
+        self.modules: set[int] = set()
+        """Numbers of spaces that were met as modules: their attributes are read, not only names of globals."""
         self.todo: list[Thing] = []
         self.functions: dict[types.CodeType, list[Thing]] = {}
         self.generators: dict[int, tuple[Any, Place]] = {}
@@ -215,13 +218,14 @@ class Walk:
         return found if found is not None and found.value is value else None
 
     def _go_on(self) -> None:
-        opened = 0
-        while self.todo or len(self.names) > opened:
+        opened = -1
+        while self.todo or len(self.names) + len(self.modules) > opened:
             while self.todo:
                 self._open(self.todo.pop())
-            opened = len(self.names)
+            opened = len(self.names) + len(self.modules)
             for thing in [t for t in self.things.values() if t.kind is SPACE]:
-                for name in sorted(self.names - thing.names):
+                names = {n for n in self.names if thing.number in self.modules or n[0] == "."}
+                for name in sorted({n.lstrip(".") for n in names} - thing.names):
                     thing.names.add(name)
                     thing.before[name] = held = thing.value.get(name, MISSING)
                     self.meet(held, Place(thing, name), False)
@@ -246,7 +250,11 @@ class Walk:
             self.others.setdefault(id(value), []).append(place)
             return found
         if isinstance(value, types.ModuleType):
-            return None if is_library(value.__name__) else self._space(vars(value), place)
+            if is_library(value.__name__):
+                return None
+            space = self._space(vars(value), place)
+            self.modules.add(space.number)
+            return space
         if isinstance(value, np.random.Generator):
             self.generators[id(value)] = value, place
         return self._add(value, _classified(value), place, given)
@@ -332,7 +340,9 @@ def _classified(value: Any) -> Kind:
     for base, known in ((tuple, TUPLE), (list, LIST), (dict, DICTIONARY)):
         if issubclass(kind, base):
             return known
-    hidden = is_library(kind.__module__) and not (kind.__module__.startswith("chainrule") and hasattr(value, "__dict__"))
+    hidden = is_library(kind.__module__) and not (
+        kind.__module__.startswith("chainrule") and hasattr(value, "__dict__")
+    )
     return OPAQUE if hidden and not isinstance(value, types.SimpleNamespace) else OBJECT
 
 
@@ -341,15 +351,22 @@ def kind_of_module(kind: Any) -> str:
     return str(getattr(kind, "__module__", ""))
 
 
+_GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"})
+
+
 @functools.cache
 def names_in(code: types.CodeType) -> frozenset[str]:
-    """The names in a function's code, and in what is defined within it: what it may look up, `getattr` by text too."""
+    """The names in a function's code, and in what is defined within it: what it may look up, `getattr` by text too.
+
+    Names of globals are there once more with a dot before them.
+    """
     names: set[str] = set()
     todo: list[Any] = [code]
     while todo:
         found = todo.pop()
         if isinstance(found, types.CodeType):
             names.update(found.co_names, found.co_freevars)
+            names.update(f".{i.argval}" for i in dis.get_instructions(found) if i.opname in _GLOBAL)
             todo += found.co_consts
         elif isinstance(found, str) and found.isidentifier():
             names.add(found)

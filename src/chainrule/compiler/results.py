@@ -16,8 +16,8 @@ import numpy as np
 
 from chainrule import tree
 from chainrule.backends.abstract import Abstract, Equation
-from chainrule.compiler.places import ATOMS, Thing, kind_of
-from chainrule.core.calls import is_tensor, wrap
+from chainrule.compiler.places import ATOMS, OBJECT, Thing, kind_of
+from chainrule.core.calls import is_tensor
 from chainrule.core.graph import is_freed, leaf_node
 from chainrule.errors import SideEffectError, explain
 
@@ -81,10 +81,10 @@ class Results:
     def fresh(self, equation: Equation) -> str:
         """One more output of the program."""
         self.outputs.append(equation)
-        return f"v[{len(self.outputs) - 1}]"
+        return f"v{len(self.outputs) - 1}"
 
     def _named(self, value: Any, text: str) -> str:
-        name = self._made[id(value)] = f"r{len(self._made)}"
+        name = self._made[id(value)] = f"r{len(self.code.lines)}"
         self._kept.append(value)
         self.code.lines.append(f"{name} = {text}")
         return name
@@ -119,18 +119,24 @@ class Results:
         output = self.fresh(box.equation)
         if box.weak:
             return self._named(box, f"{_NUMBER[box.dtype.kind]}({output})")
-        if as_array or (box.shape == () and not box.fixed):
-            return self._named(box, f"asarray({output})" if box.shape == () else output)
-        return self._named(box, f"{output}[()]" if box.shape == () else output)
+        if box.shape == ():
+            is_array = as_array or not box.fixed
+            return self._named(box, f"asarray({output})" if is_array else f"{output}[()]")
+        self._made[id(box)] = output
+        self._kept.append(box)
+        return output
 
     def _tensor(self, tensor: Any) -> str:
         self.used.append(tensor)
         kind = kind_of(tensor)
-        self.code.space.update(wrap=wrap, leaf_node=leaf_node)
+        self.code.space.update(new=object.__new__, leaf_node=leaf_node)
         data = self.expression(tensor.data, tensor.is_leaf and tensor.node is not None)
-        name = self._named(tensor, f"wrap({data}, None, {self.code.constant(kind)})")
+        name = self._named(tensor, f"new({self.code.constant(kind)})")
+        self.code.lines.append(f"{name}.data = {data}; {name}.grad = {name}.node = None")
         if tensor.node is not None:
-            text = f"leaf_node({name})" if tensor.node[1] is None and not is_freed(tensor.node) else self.node_of(tensor)
+            text = (
+                f"leaf_node({name})" if tensor.node[1] is None and not is_freed(tensor.node) else self.node_of(tensor)
+            )
             self.code.lines.append(f"{name}.node = {text}")
         if tensor.grad is not None:
             self.code.lines.append(f"{name}.grad = {self.expression(tensor.grad, True)}")
@@ -190,7 +196,7 @@ class Results:
             elif isinstance(found, (list, tuple, set, frozenset)):
                 todo += found  # pyright: ignore[reportUnknownArgumentType]
             else:
-                todo += getattr(found, "__dict__", {}).values()
+                todo += OBJECT.read(found).values()
         return False
 
 

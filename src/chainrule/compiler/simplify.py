@@ -12,6 +12,7 @@ import numpy as np
 
 from chainrule.backends.abstract import Equation, reach_equations
 from chainrule.compiler.program import Program
+from chainrule.compiler.shorter import shortened
 from chainrule.core.equations import Trace
 
 
@@ -47,6 +48,9 @@ def simplify(program: Program) -> Program:
             found = equation
             if any(a is not b for a, b in zip(arguments, equation.arguments, strict=True)):
                 found = Equation(equation.primitive, arguments, equation.parameters, equation.shape, equation.dtype)
+            found = shortened(found)
+            if found.primitive is None and found is not equation and found.source is not None:
+                found = known.setdefault(_key(found, ()), found)
             known[key] = found
         instead[equation.number] = found
     return program._replace(

@@ -13,7 +13,7 @@ import numpy as np
 from chainrule import modes
 from chainrule.compiler.differentiable import Differentiable
 from chainrule.compiler.guards import MISS, Guards, Miss, used_inputs
-from chainrule.compiler.places import CELL, CLASS, OBJECT, TENSOR, Place, kind_of
+from chainrule.compiler.places import CELL, CLASS, OBJECT, TENSOR, kind_of
 from chainrule.compiler.program import Program
 from chainrule.compiler.results import Code, name_of
 from chainrule.compiler.simplify import assemble
@@ -39,7 +39,7 @@ class Specialisation:
         self.derivatives = derivatives
         self.careful: Specialisation | None = None
         self.text = ""
-        self.facts: dict[Path, tuple[str, Any]] = _facts(traced)
+        self.facts: dict[Path, tuple[str, Any]] = {}
         self.run = _written(self, traced, inputs, partial(rescue, self))
 
 
@@ -60,23 +60,10 @@ def program_of(traced: Traced, more: Sequence[Any] = ()) -> tuple[Program, list[
     return assemble(traced.run.trace, equations, outputs, where), inputs
 
 
-def _facts(traced: Traced) -> dict[Path, tuple[str, Any]]:
-    """By path, every plain value and the type of every array, as words, to say later what is another now."""
-    found: dict[Path, tuple[str, Any]] = {}
-    for thing in traced.walk:
-        for key, value in thing.before.items():
-            if isinstance(value, np.ndarray):
-                place = Place(thing, key)
-                found[place.path] = (str(place), (value.shape, str(value.dtype)))  # pyright: ignore[reportUnknownMemberType]
-            elif type(value) in (bool, int, float, str, type(None)):
-                place = Place(thing, key)
-                found[place.path] = (str(place), value)
-    return found
-
-
 def _written(made: Specialisation, traced: Traced, inputs: list[Input], rescue: Any) -> Callable[..., Any]:
     guards = Guards(traced, inputs)
     guards.go()
+    made.facts = guards.facts
     code = traced.code
     space = code.space
     space.update(
@@ -93,6 +80,7 @@ def _written(made: Specialisation, traced: Traced, inputs: list[Input], rescue: 
         "except FAULTS: return MISS",
         *_array_checks(code, traced, inputs, guards, made.execute),
         *_running(traced, inputs, guards, made.execute, kept),
+        *_unpacked(made.program),
         *_marks(traced, code),
         *nodes,
         *code.lines,
@@ -244,15 +232,22 @@ def _running(traced: Traced, inputs: list[Input], guards: Guards, execute: Any, 
     lines += kept
     lines.append(f"try: v = execute(({''.join(value + ', ' for value in values)}))")
     lines.append("except Exception as error: return failed(error)")
+    has_guards = getattr(execute, "guards", False)
+    lines.append(f"if v.__class__ is not {'tuple' if has_guards else 'list'}:")
     if not traced.run.trace.careful:
-        lines.append("if v is None: return rescue(arguments, keywords, drawn)")
-    if getattr(execute, "guards", False):
+        lines.append("    if v is None: return rescue(arguments, keywords, drawn)")
+    if has_guards:
         written = [k for k, i in enumerate(inputs) if i in traced.written]
         code.space["adapt"] = Adapted(guards.code.space["execute"], [i.equation for i in inputs], written)
         text = "".join(value + ", " for value in values)
-        lines.append(f"if v.__class__ is int: v = adapt(({text}))")
-        lines.append("if v.__class__ is Miss: return v")
-    return lines
+        lines += [f"    v = adapt(({text}))", "    if v.__class__ is Miss: return v"]
+    return [*lines, "    v = list(v)"]
+
+
+def _unpacked(program: Program) -> list[str]:
+    """A name for each fresh output."""
+    count = sum(target is None for target in program.targets)
+    return [f"{', '.join(f'v{k}' for k in range(count))}, = v"] if count else []
 
 
 class Adapted:

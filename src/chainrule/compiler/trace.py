@@ -17,7 +17,17 @@ from chainrule.backends.abstract import Abstract, Equation, reach_equations
 from chainrule.backends.registry import is_foreign
 from chainrule.compiler.effects import Generators, Watch, find_line
 from chainrule.compiler.places import (
-    LIST, MISSING, OPAQUE, SET, TENSOR, TUPLE, Place, Thing, Walk, is_library, names_in,
+    LIST,
+    MISSING,
+    OPAQUE,
+    SET,
+    TENSOR,
+    TUPLE,
+    Place,
+    Thing,
+    Walk,
+    is_library,
+    names_in,
 )
 from chainrule.compiler.results import Code, KeptError, Results, kept_error
 from chainrule.core.calls import is_tensor, wrap
@@ -287,6 +297,7 @@ class Traced:
         self.live: list[Any] = []
         """Tensors left behind whose graph leads out of the function."""
         self.results = Results(self.code, run.walk.thing, self._input_number, self._node_of)
+        self._check_generators()
         self.written = [i for i in run.inputs if i.is_array and i.box.equation is not i.equation]
         for thing in run.walk:
             self._compare(thing)
@@ -306,6 +317,16 @@ class Traced:
             return self.code.constant([0, _IDENTITY, None, None, (), tensor.shape, tensor.dtype])
         self.live.append(tensor)
         return f"nodes[{len(self.live) - 1}]"
+
+    def _check_generators(self) -> None:
+        name = self.run.generators.moved()
+        if name is not None:
+            self.run.generators.restore()
+            where = self._line(lambda: self.run.generators.moved() is not None)
+            fault = f"{name} draws at {where}: NumPy would draw once, and its number be a constant"
+            raise SideEffectError(
+                explain("jit", fault, remedy="cr.random.normal(..., generator=), or the draw outside")
+            )
 
     # --------------------------------------------------------------------------------------------- comparing
     def _compare(self, thing: Thing) -> None:

@@ -16,7 +16,7 @@ from chainrule.backends.registry import is_foreign, is_numpy, namespace_of
 from chainrule.core.calls import constant, is_tensor, lift, raw, wrap
 from chainrule.errors import BranchError, DTypeError, IndexingError, ShapeError, explain
 from chainrule.ops.arguments import as_operand, shape_of
-from chainrule.ops.elementwise import add, less, multiply, where
+from chainrule.ops.elementwise import add, equal, less, maximum, multiply, where
 from chainrule.ops.index import (
     WHOLE,
     Index,
@@ -30,6 +30,7 @@ from chainrule.ops.index import (
     is_plain,
     lone_array,
 )  # fmt: skip
+from chainrule.ops.reductions import reduce_max
 from chainrule.ops.selection import gather, read_at, scatter, selected_shape, write_at
 from chainrule.ops.take import positions_beside, scatter_along, take_entries
 from chainrule.ops.views import astype, broadcast_to, permute, reshape_to
@@ -83,6 +84,9 @@ def setitem(x: Any, v: Any, index: Any) -> Any:
     if len(entries) == 1 and is_mask(entries[0]) and shape_of(v) == () and shape_of(entries[0]) == shape_of(x):
         mask = wrap(entries[0], None) if is_tensor(x) else entries[0]
         return where(mask, v if v.dtype == x.dtype else astype(v, x.dtype), x)
+    lone = lone_array(entries)
+    if lone is not None and isinstance(lone[1], Abstract):
+        return _write_live(x, v, lone[0] % len(shape_of(x)), lone[1])
     return write_at(x, v, Index(tuple(_concrete(x, entry) for entry in entries)))
 
 
@@ -94,7 +98,7 @@ def assign(data: Any, v: Any, index: Any) -> None:
     if not is_plain(index):
         index = canonical("setitem", data, index)
     try:
-        data[index if is_numpy(data) else in_bounds(index, data.shape)] = v
+        data[index if is_numpy(data) or isinstance(data, Abstract) else in_bounds(index, data.shape)] = v
     except (IndexError, ValueError) as error:
         fault = str(error).split("\n", maxsplit=1)[0]
         kind = IndexingError if isinstance(error, IndexError) else ShapeError
@@ -155,6 +159,21 @@ def _concrete(x: Any, entry: Any) -> Any:
         fault = f"writing needs the values of the index {in_words(entry)}"
         raise BranchError(explain("setitem", fault, x=x, remedy="`scatter_add`, or `where` with a mask"))
     return np.array(entry) if is_foreign(entry) else entry
+
+
+def _write_live(x: Any, v: Any, axis: int, at: Abstract) -> Any:
+    """`x` with v written at traced positions along one axis: every place looks for the last one that names it."""
+    shape, length, count = shape_of(x), shape_of(x)[axis], prod(at.shape)
+    front, back = shape[:axis], shape[axis + 1 :]
+    v = broadcast_to(v if v.dtype == x.dtype else astype(v, x.dtype), (*front, *at.shape, *back))
+    if not count or not length:
+        return add(x, 0) if length else take_entries(x, at, axis)  # which raises where there is no place
+    # read from the places themselves: from the front, and within the axis
+    named = take_entries(np.arange(length), reshape_to(at, (1, count)), 0)
+    turn = reduce_max(where(equal(named, np.arange(length)[:, None]), np.arange(count), -1), (1,), False)
+    column = (length, *(1 for _ in back))
+    new = take_entries(reshape_to(v, (*front, count, *back)), maximum(turn, 0), axis)
+    return where(reshape_to(less(turn, 0), column), x, new)
 
 
 def _take_live(x: Any, entries: tuple[Any, ...]) -> Any:

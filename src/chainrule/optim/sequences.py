@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any
 
+from chainrule.backends.abstract import Abstract
+from chainrule.control import cond
 from chainrule.errors import ArgumentError, explain
+from chainrule.ops.elementwise import logical_and
+from chainrule.optim.arithmetic import write
 from chainrule.optim.limits import COUNT, is_a
 from chainrule.optim.optimizer import Optimizer
 from chainrule.optim.schedules import LRScheduler
@@ -40,11 +45,39 @@ class SequentialLR(LRScheduler):
         self.last_epoch[...] = 0
 
     def _set(self, n: Any) -> None:
+        if isinstance(n, Abstract):
+            return self._set_traced(n)
         if n in self.milestones or n == 0:
             self.schedulers[(0, *self.milestones).index(n)].restart()
         else:
             self.schedulers[sum(m <= n for m in self.milestones)].step()
         self.last_epoch[...] = n
+        return None
+
+    def _set_traced(self, n: Any) -> None:
+        """The same where nobody knows yet which schedule it is."""
+        starts = (0, *self.milestones)
+        for schedule, start, end in zip(self.schedulers, starts, (*self.milestones, inf), strict=True):
+            self._when(n == start, schedule.restart)
+            self._when(logical_and(n > start, n < end), schedule.step)
+        write(self.last_epoch, n)
+
+    def _when(self, condition: Any, act: Callable[[], None]) -> None:
+        """`act()`, which sets numbers in groups and counts in place, if the condition holds."""
+        places = [(group, name) for group in self._groups() for name in ("lr", "momentum", "betas") if name in group]
+        before = [group[name] for group, name in places]
+
+        def put(values: list[Any]) -> None:
+            for (group, name), value in zip(places, values, strict=True):
+                group[name] = value
+
+        def acted() -> list[Any]:
+            act()
+            after = [group[name] for group, name in places]
+            put(before)
+            return after
+
+        put(cond(condition, acted, lambda: before))
 
     def state_dict(self) -> dict[str, Any]:
         """As all schedules; and the states of the schedules that it is made of."""

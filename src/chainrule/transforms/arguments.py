@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from chainrule import modes, tree
+from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import is_foreign, is_number, is_numpy, namespace_of, type_of
 from chainrule.core.calls import is_tensor, raw, wrap
 from chainrule.core.graph import Node, next_number, own_copy, reach
@@ -316,6 +317,8 @@ def of_kind(value: Any, like: Any, owned: set[int]) -> Any:
         return wrap(data, value.node)
     if is_tensor(like):
         return wrap(data, None)
+    if isinstance(data, Abstract) and data.shape == ():
+        return number_box(data, like)
     if not is_numpy(data):
         return data
     if is_array(like):
@@ -325,13 +328,21 @@ def of_kind(value: Any, like: Any, owned: set[int]) -> Any:
     return float(data) if type(like) is float else np.asarray(data)[()]
 
 
+def number_box(data: Abstract, like: Any) -> Abstract:
+    """A single entry in a trace: a number of Python's, a number of NumPy's or an array, as `like` is one."""
+    is_weak = type(like) is float or (isinstance(like, Abstract) and like.weak)
+    is_fixed = not is_array(like) and not (isinstance(like, Abstract) and not like.fixed)
+    return Abstract((), data.dtype, data.equation, weak=is_weak, fixed=is_fixed)
+
+
 def value_like(arguments: Iterable[Argument]) -> Any:
     """What a value is given back like: a float if all that floats is one, a tensor if any is, else a NumPy scalar."""
     leaves = [argument.leaves[k] for argument in arguments for k in argument.places]
     found = next((leaf for leaf in leaves if is_tensor(leaf)), None)
     if found is not None:
         return found
-    return 0.0 if leaves and all(type(leaf) is float for leaf in leaves) else np.float64(0.0)
+    numbers = all(type(leaf) is float or (isinstance(leaf, Abstract) and leaf.weak) for leaf in leaves)
+    return 0.0 if leaves and numbers else np.float64(0.0)
 
 
 def value_of(y: Any, numbers: set[int], like: Any, owned: set[int]) -> Any:

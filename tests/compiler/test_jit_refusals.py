@@ -1,0 +1,181 @@
+"""What a compiled function cannot do is refused, with its line; and everything is as it was before."""
+
+import random
+import time
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.errors import BranchError, SideEffectError
+from tests.compiler.jitted import executor, jit  # noqa: F401
+
+
+def line(f, offset):
+    return f"line {f.__code__.co_firstlineno + offset} of {f.__name__} in {__file__.rsplit('/', 1)[-1]}"
+
+
+def test_a_branch_on_a_traced_value_names_its_line():
+    def f(x):
+        y = x * 2
+        if y.sum() > 0:
+            return y
+        return -y
+
+    with pytest.raises(BranchError) as found:
+        jit(f)(np.ones(2))
+    assert line(f, 2) in str(found.value)
+
+
+def test_a_shape_that_depends_on_a_traced_value():
+    def f(x, n):
+        return cr.zeros(int(n.sum())) + x.sum()
+
+    with pytest.raises(BranchError) as found:
+        jit(f)(np.ones(2), np.array([2]))
+    assert line(f, 1) in str(found.value)
+
+
+def test_an_index_that_depends_on_a_traced_value():
+    words = ["a", "b"]
+
+    def f(x, i):
+        return x * len(words[i])
+
+    with pytest.raises(BranchError) as found:
+        jit(f)(np.ones(2), np.array(1))
+    assert line(f, 1) in str(found.value)
+
+
+LOG = []
+
+
+def appending(x):
+    LOG.append(x * 2)
+    return x
+
+
+def adding(x):
+    y = x + 1
+    LOG[len(LOG) :] = [y]
+    return y
+
+
+def popping(x):
+    while KEPT:
+        KEPT.pop()
+    return x
+
+
+KEPT = [1]
+
+
+@pytest.mark.parametrize(("f", "offset"), [(appending, 1), (adding, 2), (popping, 2)])
+def test_a_list_that_changes_its_length(f, offset):
+    before = list(LOG), list(KEPT)
+    with pytest.raises(SideEffectError) as found:
+        jit(f)(np.ones(2))
+    assert line(f, offset) in str(found.value)
+    assert (LOG, KEPT) == before
+
+
+def test_an_object_that_keeps_a_traced_value():
+    class Node:
+        __slots__ = ("value",)
+
+    holder = {"node": None}
+
+    def f(x):
+        node = Node()
+        node.value = x * 2
+        holder["node"] = node
+        return x
+
+    with pytest.raises(SideEffectError, match="keeps a traced value") as found:
+        jit(f)(np.ones(2))
+    assert line(f, 3) in str(found.value)
+    assert holder == {"node": None}
+
+
+def printing(x):
+    print("hello")
+    return x
+
+
+def opening(x):
+    with open(__file__) as file:  # noqa: PTH123
+        return x * len(file.name)
+
+
+def reading_a_clock(x):
+    return x * time.perf_counter()
+
+
+def drawing(x):
+    return x * random.random()
+
+
+def drawing_integers(x):
+    return x * random.randint(1, 2)
+
+
+def drawing_by_numpy(x):
+    return x * np.random.normal()  # noqa: NPY002
+
+
+RNG = np.random.default_rng(0)
+
+
+def drawing_by_a_generator(x):
+    return x * RNG.normal()
+
+
+@pytest.mark.parametrize(
+    "f", [printing, opening, reading_a_clock, drawing, drawing_integers, drawing_by_numpy, drawing_by_a_generator]
+)
+def test_effects_that_would_be_lost(f, capsys):
+    states = RNG.bit_generator.state, random.getstate()
+    with pytest.raises(SideEffectError) as found:
+        jit(f)(np.ones(2))
+    assert line(f, 1) in str(found.value)
+    assert capsys.readouterr().out == ""
+    assert (RNG.bit_generator.state, random.getstate()) == states
+    assert f(np.ones(1)).shape == (1,)  # eager it may
+
+
+def test_everything_is_restored_after_a_refusal():
+    model = cr.nn.Linear(2, 2)
+    opt = cr.optim.Adam(model.parameters(), lr=0.1)
+    kept = {"n": 0}
+
+    def step(x):
+        kept["n"] += 1
+        opt.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        opt.step()
+        if loss > 0:
+            kept["n"] = 7
+        return loss
+
+    state, data = opt.state_dict(), [p.data for p in model.parameters()]
+    copies = [p.data.copy() for p in model.parameters()]
+    nodes = [p.node for p in model.parameters()]
+    graph = (model.weight * model.weight).sum()
+    with pytest.raises(BranchError):
+        jit(step)(np.ones((1, 2)))
+    assert kept == {"n": 0}
+    assert all(
+        p.data is d and p.node is n and p.grad is None for p, d, n in zip(model.parameters(), data, nodes, strict=True)
+    )
+    for d, c in zip(data, copies, strict=True):
+        np.testing.assert_array_equal(d, c)
+    for k, entry in opt.state_dict()["state"].items():
+        for name, array in entry.items():
+            np.testing.assert_array_equal(array, state["state"][k][name])
+    graph.backward()  # not stale: nothing was written
+
+
+def test_what_is_refused_works_without_the_compiler():
+    found = cr.where(np.array([True, False]), np.ones(2), 0.0)
+    np.testing.assert_array_equal(jit(lambda x: cr.where(x > 0, x, 0.0))(np.array([1.0, -1.0])), found)
