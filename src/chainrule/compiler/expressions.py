@@ -326,10 +326,13 @@ def _value(e: Expression, v: list[Any], inputs: Sequence[Any]) -> Any:  # noqa: 
     if op in CONVOLUTIONS:
         convolve: Any = PRIMITIVES[op].forward
         return convolve(*v, *attribute)
-    equation: Any = attribute[0]
-    pick: Any = attribute[1]
-    variadic = equation.primitive.variadic
-    out: Any = equation.primitive.forward(*([v] if variadic else v), *equation.parameters)
+    return _by_equation(attribute[0], attribute[1], v)
+
+
+def _by_equation(equation: Any, pick: int | None, v: list[Any]) -> Any:
+    """What has no lowering, by the operation itself."""
+    arrays = [v] if equation.primitive.variadic else v
+    out = equation.primitive.forward(*arrays, *equation.parameters)
     return out if pick is None else out[pick]
 
 
