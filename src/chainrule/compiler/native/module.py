@@ -17,7 +17,7 @@ from chainrule.compiler.native.writer import Writer
 ATTRIBUTES = 'attributes #0 = { nounwind noinline "prefer-vector-width"="512" "no-trapping-math"="true" }'
 SHARED_FROM = 3e-6  # seconds: work below this is done sooner by one thread than it is told to two
 PARALLEL_FROM = 60e-6  # seconds: waking another thread costs about 20 microseconds
-FLOP_PER_SECOND, BYTES_PER_SECOND = 30e9, 15e9  # of one thread, roughly: these only say what is small
+FLOP_PER_SECOND, BYTES_PER_SECOND = 60e9, 25e9  # of one thread, roughly: these only say what is small
 
 
 class Module(NamedTuple):

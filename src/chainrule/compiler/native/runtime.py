@@ -11,7 +11,7 @@ from chainrule.compiler.native.layout import layout
 from chainrule.compiler.native.machine import Code, host, library
 
 _OF_PYTHON = (
-    "PyTuple_New", "PyTuple_SetItem", "Py_IncRef", "Py_DecRef", "PyLong_FromLongLong", "PyLong_AsLongLong",
+    "PyTuple_New", "PyTuple_SetItem", "PyList_GetItem", "PyList_SetItem", "Py_IncRef", "Py_DecRef", "PyLong_FromLongLong", "PyLong_AsLongLong",
     "PyErr_Occurred", "PyErr_Clear", "PyErr_SetNone", "PyErr_SetString", "PyErr_NoMemory", "PyEval_SaveThread",
     "PyEval_RestoreThread",
 )  # fmt: skip
