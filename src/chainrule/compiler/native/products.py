@@ -72,13 +72,13 @@ class _Columns(NamedTuple):
     """Columns of the last vector of each that exist."""
 
 
-# Entries along k summed in registers before the sums go to memory.
-_DEEP = 768
+# Entries along k summed in registers before the sums go to memory: where b fits into the L2 cache, and where not.
+_DEEP, _LESS_DEEP = 768, 384
 
 
-def _depth(k: int) -> int:
+def _depth(k: int, most: int) -> int:
     """Length of the pieces into which k is cut, equal ones if possible."""
-    fewest = max(1, -(-k // _DEEP))
+    fewest = max(1, -(-k // most))
     for pieces in range(fewest, 2 * fewest):
         if k % pieces == 0:
             return k // pieces
@@ -92,13 +92,15 @@ class _Product:
         self.names = names
         self.w, self.dtype, self.p, self.epilogue = Writer(), dtype, p, epilogue
         bytes_ = scalar(dtype).bytes
-        self.tile: Tile = choose(machine, dtype, p.m, p.n)
+        room = machine.l2_bytes // 2 // bytes_
+        self.deep = max(1, _depth(p.k, _DEEP if p.k * p.n <= room else _LESS_DEEP))
+        self.adds = self.deep != p.k
+        self.tile: Tile = choose(machine, dtype, p.m, p.n, edge=0.06 if self.adds else 0.03)
         rows, vectors, width = self.tile
         self.panel = vectors * width
-        self.deep = max(1, _depth(p.k))
         # a packed piece of b takes half of the L2 cache
-        wide = max(1, machine.l2_bytes // 2 // bytes_ // self.deep // self.panel)
-        self.blocked = self.deep != p.k or wide < p.n // self.panel
+        wide = max(1, room // self.deep // self.panel)
+        self.blocked = self.adds or wide < p.n // self.panel
         self.wide = wide if self.blocked else -(-p.n // self.panel)
         self.packs_b = self.blocked or p.b.column != 1 or p.n < width
         far = p.a.column != 1 and abs(p.a.column) * bytes_ >= 4 * machine.vector_bytes and self.panel < p.n
@@ -231,9 +233,10 @@ class _Product:
         return str(int(column) // self.panel)
 
     def _pieces(self, low: str, high: str) -> None:
-        """A piece of k and of the columns after the other, summed in memory."""
+        """A piece of k and of the columns after the other; those of k are summed in memory."""
         w, p = self.w, self.p
-        self._each_unit(low, high, lambda first, count: self._each(first, count, self._clear))
+        if self.adds:
+            self._each_unit(low, high, lambda first, count: self._each(first, count, self._clear))
 
         def piece(k: str, _: list[str]) -> None:
             steps: int | str = self.deep
@@ -290,7 +293,7 @@ class _Product:
         w, p, rows = self.w, self.p, self.tile.rows
         over = p.m % rows
         # rows left over are done together with some that are done twice, or, where sums are added up, by a smaller tile
-        extra = rows - 1 if over and not self.blocked else 0
+        extra = rows - 1 if over and not self.adds else 0
         if count.isdigit():
             tiles = str((int(count) + extra) // rows)
         else:
@@ -307,7 +310,7 @@ class _Product:
             w.loop(tiles, lambda t, _: self._tile(rows, start(t), t, column, number, some, k, steps))
 
         self._panels(columns, numbers, panel)
-        if over and self.blocked:
+        if over and self.adds:
 
             def rest() -> None:
                 self._pack_a(str(p.m - rows), tiles, k, steps)
@@ -363,7 +366,7 @@ class _Product:
 
         c = w.address(self.c, w.multiply_add(row, self.c_row, column), dtype)
         spots = [(str(r * self.c_row + v * width), n) for r in range(rows) for v, n in enumerate(valid)]
-        so_far = [load_part(w, c, at, dtype, width, n) for at, n in spots] if self.blocked else None
+        so_far = [load_part(w, c, at, dtype, width, n) for at, n in spots] if self.adds else None
         sums = accumulate(w, dtype, Tile(rows, some.vectors, width), steps, left, right, so_far)
         for value, (at, n) in zip(sums, spots, strict=True):
             store_part(w, value, c, at, dtype, width, n)

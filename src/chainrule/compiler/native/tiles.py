@@ -13,9 +13,6 @@ PIPES = 2
 LATENCY = 4
 """Cycles until a sum may be used again."""
 
-_EDGE = 0.03
-"""What a tile of another size may cost, that is, the instructions for it."""
-
 
 class Tile(NamedTuple):
     """`rows` times `vectors` of `width` columns."""
@@ -40,11 +37,11 @@ def ways_of(rows: int, vectors: int) -> int:
 
 def _cycles(rows: int, vectors: int) -> float:
     """For one step along k."""
-    return max(rows * vectors, rows + vectors) / PIPES + 0.5
+    return max(rows * vectors, rows + vectors) / PIPES + 1
 
 
-def choose(machine: Machine, dtype: Any, m: int, n: int) -> Tile:
-    """The tile that covers m x n in the fewest cycles."""
+def choose(machine: Machine, dtype: Any, m: int, n: int, edge: float = 0.03) -> Tile:
+    """The tile that covers m x n in the fewest cycles; a tile of another size may cost `edge`, for its instructions."""
     width = width_of(machine, dtype)
     across = -(-n // width)
 
@@ -53,7 +50,7 @@ def choose(machine: Machine, dtype: Any, m: int, n: int) -> Tile:
         full, rest = divmod(across, vectors)
         each = full * _cycles(rows, vectors) + (_cycles(rows, rest) if rest else 0)
         # every kind of edge is one more tile to be written
-        edges = 1 + _EDGE * ((rest > 0) + (m % rows > 0))
+        edges = 1 + edge * ((rest > 0) + (m % rows > 0))
         return -(-m // rows) * each * edges, -rows * vectors
 
     fitting = [
