@@ -90,7 +90,7 @@ def make_entry(schedule: Schedule, inputs: int, module: Module, code: Code, cons
         "long": module.parallel or module.seconds > _LONG, "spares": id(spares) if at.counted else 0,
     }  # fmt: skip
     context: Any = np.array([int(values[name]) for name in entry.CONTEXT], np.uint64).view(_Context)
-    method = _Method(b"program", runtime().address("entry"), _TAKES_ONE_ARGUMENT, None)
+    method = _Method(b"program", runtime().entry, _TAKES_ONE_ARGUMENT, None)
     context.kept = (
         spares,
         schedule,

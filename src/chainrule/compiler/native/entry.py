@@ -72,6 +72,7 @@ declare ptr @PyErr_NoMemory()
 declare ptr @malloc(i64)
 declare void @free(ptr)
 declare i8 @llvm.ctpop.i8(i8)
+declare i32 @run(ptr, ptr, ptr, i64, i64)
 """
 
 
@@ -81,7 +82,7 @@ def slot(name: str) -> int:
 
 
 def text(at: Layout) -> str:
-    """The module's text; `run` comes from `threads`."""
+    """The module's text; `run` is the one of `spmd`."""
     record = {name: 8 * k for k, name in enumerate(InputRecord._fields)}
 
     def read(kind: str, name: str) -> str:

@@ -156,7 +156,7 @@ class Executable:
 def _runner() -> Callable[..., int]:
     """`run`, called with the interpreter's lock, which it lets go of by itself."""
     kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-    return ctypes.PYFUNCTYPE(ctypes.c_int, *kinds)(runtime().address("run"))
+    return ctypes.PYFUNCTYPE(ctypes.c_int, *kinds)(runtime().shared.address("run"))
 
 
 def _opaque(step: Opaque, array: Callable[[Place, Any, Any], Any]) -> bool:

@@ -115,7 +115,7 @@ class _Pool:
     def __init__(self, number: int) -> None:
         from chainrule.compiler.native.runtime import runtime
 
-        code = runtime()
+        code = runtime().shared
         self._memory: Any = np.zeros(spmd.POOL_BYTES + 64, np.uint8)
         self.address = (self._memory.ctypes.data + 63) & -64
         _kept.append(self._memory)
