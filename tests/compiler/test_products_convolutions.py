@@ -26,6 +26,7 @@ CASES = {
     "odd sizes, groups": (3, 4, 6, windows_of((7, 9), (3, 2), padding=(1, 0)), 2),
     "many channels": (5, 17, 33, windows_of((8, 8), (3, 3), padding=1), 1),
     "several pieces of examples": (70, 12, 9, windows_of((16, 16), (3, 3), padding=1), 1),
+    "a large image": (1, 9, 4, windows_of((128, 128), (2, 2)), 1),
     "small images": (2, 16, 8, windows_of((4, 4), (3, 3), padding=1), 1),
     "one pixel": (2, 2, 2, windows_of((1, 1), (1, 1)), 1),
     "one entry": (2, 8, 8, windows_of((6, 6), (1, 1)), 1),

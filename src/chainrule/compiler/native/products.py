@@ -8,6 +8,7 @@ What is not laid out as the innermost loop wants it is packed into scratch memor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -42,24 +43,33 @@ def dot_kernel(
     Of the further operands it writes those of the numbers `written`.
     """
     p = problem(batch, m, n, k, a, b, c)
-    swapped = epilogue is None and p.c.column != 1 and p.c.row == 1
-    if swapped:
-        p = Problem(batch, n, m, k, p.b.turned(), p.a.turned(), p.c.turned())
-    made = _Product(machine, dtype, merged(p), epilogue, ("%a1", "%a0", "%a2") if swapped else ("%a0", "%a1", "%a2"))  # fmt: skip
-    body = made.write()
+    plain = _kernel(machine, dtype, p) if epilogue is None else _made(machine, dtype, p, epilogue)
     size, itemsize = prod(batch), scalar(dtype).bytes
-    return Kernel(
-        body,
+    return plain._replace(
         operands=3 + more,
         written=(2, *written),
-        extent=made.units * made.batches,
-        scratch=made.scratch.bytes,
-        functions=frozenset(made.w.functions),
-        declarations=frozenset(made.w.declarations),
         label=f"dot {'x'.join(map(str, (*batch, m, k, n)))}",
         flop=2.0 * size * m * n * k,
         moved=float(itemsize * size * (m * k + n * k + m * n)),
     )
+
+
+def _made(machine: Machine, dtype: Any, p: Problem, epilogue: Epilogue | None) -> Kernel:
+    names = ["%a0", "%a1", "%a2"]
+    if epilogue is None and p.c.column != 1 and p.c.row == 1:
+        p = Problem(p.batch, p.n, p.m, p.k, p.b.turned(), p.a.turned(), p.c.turned())
+        names[:2] = names[1::-1]
+    made = _Product(machine, dtype, merged(p), epilogue, names)
+    body = made.write()
+    declarations = frozenset(made.w.declarations)
+    functions, units = frozenset(made.w.functions), made.units * made.batches
+    return Kernel(body, 3, (2,), units, made.scratch.bytes, functions, declarations)
+
+
+@lru_cache(256)
+def _kernel(machine: Machine, dtype: Any, p: Problem) -> Kernel:
+    """A network has the same few products many times."""
+    return _made(machine, dtype, p, None)
 
 
 class _Columns(NamedTuple):
