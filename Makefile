@@ -24,7 +24,7 @@ define setup
 endef
 
 .NOTPARALLEL:
-.PHONY: help walkthrough test generic check bench mutants soak chars size publish format clean
+.PHONY: help walkthrough test generic check bench mutants soak chars ulp size publish format clean
 
 help:
 	@echo 'make walkthrough   train, compare, draw: results/index.html    (ARGS=--quick: in 30 seconds)'
@@ -89,6 +89,11 @@ chars:
 size:
 	$(call setup,walkthrough)
 	@$(BIN)/python -m scripts.size
+
+# Every float32 through every vector function of native code, and millions of float64: some minutes.
+ulp:
+	$(call setup,test)
+	@$(ONE_THREAD) $(BIN)/python -m scripts.ulp $(ARGS)
 
 publish:
 	$(call setup,test oracle)
