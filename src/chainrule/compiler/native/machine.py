@@ -47,7 +47,6 @@ def library() -> Any:
         raise MissingExtraError.of("native code", "llvmlite", "jit") from error
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    llvm.initialize_native_asmparser()  # of the inline assembly that reads flags on aarch64
     return llvm
 
 
