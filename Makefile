@@ -36,6 +36,7 @@ help:
 	@echo 'make mutants       break each rule in turn; the tests must notice'
 	@echo 'make soak          kill a training run 50 times, at random, and resume it: it must end the same'
 	@echo 'make chars         row C6, minutes: the character transformer with 3 seeds   (TEXT=file)'
+	@echo 'make ulp           minutes: every float32 through every vector function of native code'
 	@echo 'make size          lines, bytes and import time of the library'
 	@echo 'make publish       full walkthrough and bench, then docs/measurements.json'
 	@echo 'make clean         remove .venv, caches and results'
