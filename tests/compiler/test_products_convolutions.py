@@ -31,6 +31,8 @@ CASES = {
     "one pixel": (2, 2, 2, windows_of((1, 1), (1, 1)), 1),
     "one entry": (2, 8, 8, windows_of((6, 6), (1, 1)), 1),
     "strides": (2, 3, 4, windows_of((9, 11), (3, 3), 2, padding=1), 1),
+    "strides in long rows": (2, 2, 3, windows_of((5, 41), (2, 3), (1, 2), padding=1), 1),
+    "wide strides in long rows": (2, 2, 3, windows_of((9, 70), (5, 3), 4, padding=(0, 3)), 1),
     "strides and dilation": (2, 2, 3, windows_of((12, 10), (3, 2), (2, 3), (2, 1)), 1),
     "strides beyond the kernel": (2, 4, 4, windows_of((10, 10), (1, 2), 4), 2),
     "more padding than kernel": (2, 2, 3, windows_of((5, 5), (2, 2), padding=3), 1),

@@ -149,12 +149,17 @@ def load_part(w: Writer, pointer: str, offset: str, dtype: Any, width: int, vali
     return w.value(f"shufflevector {kind} {some}, {kind} poison, <{width} x i32> <{order}>")
 
 
+def picked(w: Writer, value: str, dtype: Any, width: int, lanes: Sequence[int]) -> str:
+    """Some lanes of a vector as a shorter one."""
+    kind = typed(scalar(dtype).llvm, width)
+    if width == len(lanes):
+        return value
+    if len(lanes) == 1:
+        return w.value(f"extractelement {kind} {value}, i32 {lanes[0]}")
+    order = ", ".join(f"i32 {lane}" for lane in lanes)
+    return w.value(f"shufflevector {kind} {value}, {kind} poison, <{len(lanes)} x i32> <{order}>")
+
+
 def store_part(w: Writer, value: str, pointer: str, offset: str, dtype: Any, width: int, valid: int) -> None:
     """The first `valid` of a vector."""
-    kind = typed(scalar(dtype).llvm, width)
-    if valid == 1 < width:
-        value = w.value(f"extractelement {kind} {value}, i32 0")
-    elif valid < width:
-        order = ", ".join(f"i32 {lane}" for lane in range(valid))
-        value = w.value(f"shufflevector {kind} {value}, {kind} poison, <{valid} x i32> <{order}>")
-    w.store(value, pointer, offset, dtype, valid)
+    w.store(picked(w, value, dtype, width, range(valid)), pointer, offset, dtype, valid)
