@@ -50,8 +50,8 @@ def run(primitive, calls):
 
 def assert_close(pairs, units=100):
     count = 0
-    for g, w in pairs:
-        g = np.asarray(g)
+    for got, w in pairs:
+        g = np.asarray(got)
         assert (g.shape, g.dtype) == (w.shape, w.dtype)
         if w.dtype.kind == "f":
             eps = units * np.finfo(w.dtype).eps
