@@ -94,6 +94,7 @@ def test_odd_shapes(shape):
         for name in ("softmax", "log_softmax"):
             assert_agrees(RECORDS[name], [x], (len(shape) - 1,))
         assert_agrees(RECORDS["logsumexp"], [x], (axes, True))
+        assert_agrees(RECORDS["logsumexp"], [x], ((), False))
     assert_agrees(RECORDS["linear"], [x, rng.normal(size=(1, shape[-1]))], ())
     assert_agrees(RECORDS["affine"], [x, rng.normal(size=(3, shape[-1])), rng.normal(size=3)], ())
     assert_agrees(RECORDS["concat"], [x, x[..., :0], x], (len(shape) - 1, (0, shape[-1], shape[-1], 2 * shape[-1])))

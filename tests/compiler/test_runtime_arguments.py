@@ -3,6 +3,8 @@
 import gc
 import pickle
 import sys
+import warnings
+import weakref
 from functools import cache
 
 import numpy as np
@@ -293,3 +295,67 @@ def test_a_profile_tells_every_kernel_and_writes_nothing():
     assert all(1e-8 < t.seconds < 1e-2 for t in times)
     assert not x.any()
     assert executable.KernelTime._fields == ("kernel", "seconds")
+
+
+def identity() -> Executable:
+    return program((add_number((3,), "f4"), (("input", 0), ("output", 0))), inputs=[((3,), "f4")], outputs=[((3,), "f4")])  # fmt: skip
+
+
+def test_memory_of_results_that_nobody_holds_is_used_again():
+    run, x = identity().entry, np.ones(3, "f4")
+    assert len({run((x,))[0].ctypes.data for _ in range(50)}) == 1
+    held = run((x,))[0]
+    assert len({run((x,))[0].ctypes.data for _ in range(50)} | {held.ctypes.data}) == 2
+
+
+HOLDERS = {
+    "the array": lambda a: a,
+    "a view": lambda a: a[1:],
+    "a view of other entries": lambda a: a.view("u1"),
+    "a memoryview": lambda a: memoryview(a),
+    "a buffer of ctypes": lambda a: np.ctypeslib.as_ctypes(a),
+    "a weak reference": lambda a: (weakref.ref(a), a.__array_interface__["data"]),
+    "a list": lambda a: [a],
+    "an iterator": lambda a: iter(a),
+    "another library": lambda a: np.from_dlpack(a),
+}
+
+
+@pytest.mark.parametrize("how", HOLDERS)
+def test_results_that_somebody_holds_are_never_written(how: str):
+    run = identity().entry
+    for _ in range(3):
+        first = run((np.zeros(3, "f4"),))[0]
+        address = first.ctypes.data
+        held = HOLDERS[how](first)
+        del first
+        later = [run((np.full(3, float(k), "f4"),))[0] for k in range(5)]
+        if how == "a weak reference":
+            assert held[0]() is None  # it was not kept alive for anybody
+        else:
+            assert address not in {a.ctypes.data for a in later}
+            assert set(np.ravel(list(held) if how == "an iterator" else held)) <= {0, 63, 128, 1.0}  # 1.0, or its bytes
+        assert [a.tolist() for a in later] == [[k + 1.0] * 3 for k in range(5)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a: setattr(a, "shape", (3, 1)),
+        lambda a: setattr(a, "dtype", "i4"),
+        lambda a: a.setflags(write=False),
+        lambda a: a.resize((1,), refcheck=False),
+        lambda a: a.resize((9,), refcheck=False),
+        lambda a: a.byteswap(inplace=True),
+    ],
+)
+def test_results_that_were_changed_in_kind_are_not_used_again(change):
+    run = identity().entry
+    for _ in range(4):
+        a = run((np.zeros(3, "f4"),))[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # newer versions of NumPy advise against some of these
+            change(a)
+        del a
+        b = run((np.zeros(3, "f4"),))[0]
+        assert (b.shape, b.dtype, b.flags.writeable, b.tolist()) == ((3,), np.dtype("f4"), True, [1.0] * 3)

@@ -177,3 +177,27 @@ def test_without_it_all_cores_count(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(threads, "_number", 0)
     assert 1 <= threads.get_num_threads() <= (os.cpu_count() or 1)
+
+
+PREPARES = """
+import os
+from chainrule.compiler.native import prepare
+from tests.compiler.test_runtime_threads import chain
+import numpy as np
+prepare()
+children = []
+for k in range(4):
+    child = os.fork()  # while the compiler is at work
+    if not child:
+        x = np.zeros(1001, "f4")
+        os._exit(0 if (chain().entry((x,))[0] == 50).all() else 1)
+    children.append(child)
+print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_waits_for_the_compiler():
+    environment = {**os.environ, "CHAINRULE_CACHE_DIR": ""}
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PREPARES], capture_output=True, text=True, timeout=120, check=False, env=environment)  # fmt: skip
+    assert done.stdout.strip() == str([0] * 4), done.stderr

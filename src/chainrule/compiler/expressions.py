@@ -324,12 +324,13 @@ def _value(e: Expression, v: list[Any], inputs: Sequence[Any]) -> Any:  # noqa: 
     if op == "dot":
         return np.matmul(v[0], v[1])
     if op in CONVOLUTIONS:
-        convolve: Any = PRIMITIVES[op].forward
-        return convolve(*v, *attribute)
-    equation: Any = attribute[0]
-    pick: Any = attribute[1]
-    variadic = equation.primitive.variadic
-    out: Any = equation.primitive.forward(*([v] if variadic else v), *equation.parameters)
+        return _by_record(PRIMITIVES[op], v, attribute, None)
+    return _by_record(attribute[0].primitive, v, attribute[0].parameters, attribute[1])
+
+
+def _by_record(primitive: Any, v: list[Any], parameters: Any, pick: int | None) -> Any:
+    """By the operation itself."""
+    out = primitive.forward(*([v] if primitive.variadic else v), *parameters)
     return out if pick is None else out[pick]
 
 

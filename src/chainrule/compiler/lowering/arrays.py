@@ -134,6 +134,8 @@ def lifted(graph: Simplifying, value: Any, dtype: Any) -> Expression:
     if isinstance(value, Array):
         return graph.cast(value.expression, dtype)
     if type(value) in _NUMBERS:
+        if dtype.kind in "iu" and not np.isfinite(value):
+            raise NoSpellingError(f"{value} as {dtype}")
         return graph.literal(value, dtype)
     return constant(graph, np.asarray(value, dtype))
 

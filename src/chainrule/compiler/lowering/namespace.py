@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -273,7 +273,3 @@ class Namespace:
             return self.array(graph.reshape(flat, (*front, m, n)))
         both = np.broadcast_shapes(tuple(front), b.shape[:-2])
         return self.array(graph.dot(graph.broadcast(a, (*both, m, k)), graph.broadcast(b, (*both, k, n))))
-
-    def total(self, terms: Sequence[Array]) -> Array:
-        """The sum of arrays, one after another."""
-        return reduce(lambda a, b: a + b, terms)

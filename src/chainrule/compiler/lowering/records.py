@@ -98,6 +98,17 @@ def _log_softmax(xp: Namespace, x: Array, axis: int) -> Array:
     return low - _log_total(xp, low, axis)
 
 
+def _logsumexp(xp: Namespace, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    x = _floating(xp, x)
+    shape = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
+    if not x.size:
+        return xp.full(shape if keepdims else xp.sum(x, axes).shape, -_INF, x.dtype)
+    top, low = _below_top(xp, x, axes)
+    total = xp.sum(xp.exp(low), axes, True)
+    out = xp.where(total == 0, -_INF, top + xp.log(xp.where(total == 0, 1.0, total)))
+    return out if keepdims else xp.squeeze(out, axes)
+
+
 def _surprisal(xp: Namespace, x: Array, classes: Array, reduction: str) -> Array:
     """A negative class is no class: it does not count from the end."""
     x = _floating(xp, x)
@@ -195,6 +206,7 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
     "silu": _silu,
     "softmax": _softmax,
     "log_softmax": _log_softmax,
+    "logsumexp": _logsumexp,
     "surprisal": _surprisal,
     "attention_weights": _attention_weights,
     "layer_norm": _layer_norm,

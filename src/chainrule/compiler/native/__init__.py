@@ -9,6 +9,13 @@ if TYPE_CHECKING:
     from chainrule.compiler.program import Program
 
 
+def prepare() -> None:
+    """Begin to make what the first program will need, on another thread."""
+    from chainrule.compiler.native import runtime
+
+    runtime.prepare()
+
+
 def compile_program(program: Program) -> Executable:
     """The program as machine code.  **Raises** MissingExtraError without llvmlite."""
     from chainrule.compiler.lowering import lower

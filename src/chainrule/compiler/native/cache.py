@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from chainrule.compiler.native.machine import CODE_LEVEL, Code, compile_text, host
+from chainrule.compiler.native.machine import KERNELS, Code, compile_text, host
 
 LIMIT = 512 << 20  # bytes in the folder
 FORMAT = "1"  # of the files; another one makes all files others
@@ -32,16 +32,16 @@ class Loaded(NamedTuple):
     """"compiled", "disk" or "memory"."""
 
 
-def load(text: str) -> Loaded:
+def load(text: str, level: int = KERNELS) -> Loaded:
     """The code of a module's text, from memory, from disk, or compiled."""
-    key = sha256("\0".join([FORMAT, str(CODE_LEVEL), *host(), text]).encode()).hexdigest()
+    key = sha256("\0".join([FORMAT, str(level), *host(), text]).encode()).hexdigest()
     code = _loaded.get(key)
     if code is not None:
         return Loaded(code, "memory")
     image = _read(key)
     source = "compiled" if image is None else "disk"
     if image is None:
-        image = compile_text(text)
+        image = compile_text(text, level)
         _write(key, image)
     code = _loaded[key] = Code(image)
     return Loaded(code, source)

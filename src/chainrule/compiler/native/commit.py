@@ -17,39 +17,55 @@ def chosen(nodes: Sequence[Expression], stays: Sequence[Expression], wanted: Seq
     """The groups, and for each result that is computed in place the number of its input."""
     fusion = Fusion(nodes, stays, (), machine)
     refused = {canonical(e).number for e in flagged}
-    while any(t is not None for t in targets):
-        commits = _eligible(fusion, wanted, targets, inputs, refused)
-        if not commits:
+    results = _Results(wanted, targets, inputs)
+    while results.goals:
+        late = results.late(fusion, refused)
+        if not late:
             break
-        fusion = Fusion(nodes, stays, commits, machine)
-        wrong = _apart(fusion, commits, inputs)
+        ordered = Fusion(nodes, stays, late, machine)
+        wrong = results.apart(ordered, late)
         if not wrong:
-            return fusion, commits
+            return ordered, {number: t for number, t in results.goals.items() if number in late}
         refused |= wrong
-        fusion = Fusion(nodes, stays, (), machine)
     return fusion, {}
 
 
-def _eligible(fusion: Fusion, wanted: Sequence[Expression], targets: Sequence[int | None], inputs: Sequence[Expression], refused: set[int]) -> dict[int, int]:  # fmt: skip
-    often: dict[int, int] = {}
-    for e in wanted:
-        often[e.number] = often.get(e.number, 0) + 1
-    readers: dict[int, set[int]] = {}
-    relations = {n: fusion.computed(fusion.by_number[n]) for n in fusion.of}
-    for number, relation in relations.items():
-        for r in relation:
-            readers.setdefault(r, set()).add(number)
-    written = {inputs[t].number for t in targets if t is not None}
-    goals = {e.number: t for e, t in zip(wanted, targets, strict=True) if t is not None and often[e.number] == 1}
-    found: dict[int, int] = {}
-    for number in sorted(goals, reverse=True):
-        e = fusion.by_number[number]
-        if e.op in ELEMENTWISE and number not in refused and all(r in found for r in readers.get(number, ())):
-            old = [kinds for r, kinds in relations[number].items() if r in written]
-            same = all(fusion.by_number[r].size == e.size for r in relations[number] if r in written)
-            if same and all(kinds == {1} for kinds in old) and not _may_fail(fusion, e):
-                found[number] = goals[number]
-    return found
+class _Results:
+    """What has a target, and what else can be left to the end."""
+
+    def __init__(
+        self, wanted: Sequence[Expression], targets: Sequence[int | None], inputs: Sequence[Expression]
+    ) -> None:
+        numbers = [e.number for e in wanted]
+        self.inputs, self.wanted = inputs, set(numbers)
+        self.written = {inputs[t].number for t in targets if t is not None}
+        self.goals = {n: t for n, t in zip(numbers, targets, strict=True) if t is not None and numbers.count(n) == 1}
+
+    def late(self, fusion: Fusion, refused: set[int]) -> set[int]:
+        """Candidates that only the end needs: results with targets, and what is between them."""
+        relations = {number: fusion.computed(fusion.by_number[number]) for number in fusion.of}
+        readers: dict[int, set[int]] = {}
+        for number, relation in relations.items():
+            for r in relation:
+                readers.setdefault(r, set()).add(number)
+        found: set[int] = set()
+        for number in sorted(relations, reverse=True):
+            e, reading = fusion.by_number[number], readers.get(number, set())
+            between = number not in self.wanted and bool(reading)
+            if e.op not in ELEMENTWISE or number in refused or not (number in self.goals or between):
+                continue
+            old = {r: kinds for r, kinds in relations[number].items() if r in self.written}
+            same = all(kinds == {1} and fusion.by_number[r].size == e.size for r, kinds in old.items())
+            if same and reading <= found and not _may_fail(fusion, e):
+                found.add(number)
+        return found
+
+    def apart(self, fusion: Fusion, late: set[int]) -> set[int]:
+        """Those that read an input which another kernel may have written by then."""
+        writer = {self.inputs[t].number: fusion.of[n] for n, t in self.goals.items() if n in late}
+        return {
+            n for n in late for r in fusion.computed(fusion.by_number[n]) if writer.get(r, fusion.of[n]) != fusion.of[n]
+        }  # fmt: skip
 
 
 def _may_fail(fusion: Fusion, e: Expression) -> bool:
@@ -62,14 +78,3 @@ def _may_fail(fusion: Fusion, e: Expression) -> bool:
         if a.op not in LEAVES and a.number not in fusion.candidates:
             todo += a.arguments
     return False
-
-
-def _apart(fusion: Fusion, commits: dict[int, int], inputs: Sequence[Expression]) -> set[int]:
-    """Results that read an input which another kernel may have written by then."""
-    writer = {inputs[t].number: fusion.of[number] for number, t in commits.items()}
-    wrong: set[int] = set()
-    for number in commits:
-        for r in fusion.computed(fusion.by_number[number]):
-            if r in writer and writer[r] != fusion.of[number]:
-                wrong.add(number)
-    return wrong

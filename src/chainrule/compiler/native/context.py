@@ -74,6 +74,7 @@ def make_entry(schedule: Schedule, inputs: int, module: Module, code: Code, cons
     output_records = np.array([tuple(r) for r in made] or [(0,) * 4], np.uint64)
     filled = [k for k in written if given[k].bytes]
     written_list = np.array(filled or [0], np.int64)
+    spares: list[Any] = [None] * (2 * len(made))
     slots = (len(given) + len(made) + 7) // 8 * 8  # whole vectors of addresses
     ends = frame.ARRAYS + 8 * slots
     numbers = ends + 8 * (slots + 8)
@@ -86,11 +87,22 @@ def make_entry(schedule: Schedule, inputs: int, module: Module, code: Code, cons
         "constants": constants.addresses.ctypes.data, "input_records": input_records.ctypes.data,
         "output_records": output_records.ctypes.data, "written_list": written_list.ctypes.data,
         "pool": threads.cell() if module.parallel else 0, "threads": capacity,
-        "long": module.parallel or module.seconds > _LONG,
+        "long": module.parallel or module.seconds > _LONG, "spares": id(spares) if at.counted else 0,
     }  # fmt: skip
     context: Any = np.array([int(values[name]) for name in entry.CONTEXT], np.uint64).view(_Context)
-    method = _Method(b"program", runtime().address("entry"), _TAKES_ONE_ARGUMENT, None)
-    context.kept = (schedule, code, constants, workspace, dims, input_records, output_records, written_list, method)
+    method = _Method(b"program", runtime().entry, _TAKES_ONE_ARGUMENT, None)
+    context.kept = (
+        spares,
+        schedule,
+        code,
+        constants,
+        workspace,
+        dims,
+        input_records,
+        output_records,
+        written_list,
+        method,
+    )
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return make(ctypes.addressof(method), context, None)

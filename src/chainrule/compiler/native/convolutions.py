@@ -81,6 +81,8 @@ class _Convolution:
         bytes_, rows = scalar(self.dtype).bytes, self.tile.rows
         self.blocks = -(-self.rows // rows)
         self.image = self.groups * self.channels * self.planes.entries
+        # a block of weights meets all windows, or windows meet all weights: what is met again stays in a cache
+        self.keeps_image = self.image * bytes_ <= machine.l2_bytes // 2
         # vectors that go on over the ends of rows read a little beyond the last plane
         self.cleared = self.image + (self.pixels.vectors + 1) * vector
         self.scratch = Scratch(self.w)
@@ -175,7 +177,14 @@ class _Convolution:
             tile(b, first)
 
         panels = -(-pixels_.vectors // vectors)
-        each(w, (self.blocks, panels), panel)
+
+        def turned(j: str, b: str) -> None:
+            panel(b, j)
+
+        if self.keeps_image:
+            each(w, (self.blocks, panels), panel)
+        else:
+            each(w, (panels, self.blocks), turned)
 
     def _unstage(self, o: str, target: str) -> None:
         """A channel of results without what is between rows."""

@@ -15,13 +15,14 @@ from chainrule.compiler.native.layout import Layout, swapped_order
 CONTEXT = (
     "array_type", "tuple_type", "float_type", "int_type", "none", "out_of_range", "type_error", "new", "part", "inputs",
     "outputs", "written", "workspace", "busy", "workspace_bytes", "frame_bytes", "ends", "numbers", "constants",
-    "input_records", "output_records", "written_list", "pool", "threads", "long",
+    "input_records", "output_records", "written_list", "pool", "threads", "long", "spares",
 )  # fmt: skip
 """What stands in a context, an i64 each: addresses and numbers.
 
 `written`: how many inputs that are not empty are written, whose numbers are `written_list`; `busy`: 1 while a call uses
 the workspace; `ends`, `numbers`: offsets in the frame; `pool`: address of the address of the threads' pool, or 0;
-`threads`: for how many the workspace is; `long`: whether other Python threads may run meanwhile.
+`threads`: for how many the workspace is; `long`: whether other Python threads may run meanwhile; `spares`: a list of
+two places for each output, where its last arrays are kept: one that nobody else holds any more is handed out again.
 """
 
 
@@ -47,15 +48,18 @@ class OutputRecord(NamedTuple):
     descriptor: int
     ndim: int
     shape: int
-    unused: int = 0
+    turn: int = 0
+    """Which of the two places the next new array goes in."""
 
 
-CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
+CONTIGUOUS, OWNED, ALIGNED, WRITEABLE = 0x1, 0x4, 0x100, 0x400
 """NumPy's flags."""
 
 DECLARATIONS = """
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare ptr @PyList_GetItem(ptr, i64)
+declare i32 @PyList_SetItem(ptr, i64, ptr)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare ptr @PyLong_FromLongLong(i64)
@@ -68,6 +72,7 @@ declare ptr @PyErr_NoMemory()
 declare ptr @malloc(i64)
 declare void @free(ptr)
 declare i8 @llvm.ctpop.i8(i8)
+declare i32 @run(ptr, ptr, ptr, i64, i64)
 """
 
 
@@ -77,7 +82,7 @@ def slot(name: str) -> int:
 
 
 def text(at: Layout) -> str:
-    """The module's text; `run` comes from `threads`."""
+    """The module's text; `run` is the one of `spmd`."""
     record = {name: 8 * k for k, name in enumerate(InputRecord._fields)}
 
     def read(kind: str, name: str) -> str:
@@ -87,6 +92,64 @@ def text(at: Layout) -> str:
 
     return f"""{DECLARATIONS}
 @wrong.tuple = private constant [35 x i8] c"a compiled program takes one tuple\\00"
+
+; Whether this is an array as `output` wants it, all in its own memory, that nobody but our list refers to.
+define internal i1 @free.again(ptr %array, ptr %output, ptr %array_type) {{
+entry:
+  %count = load i32, ptr %array
+  %single = icmp eq i32 %count, 1
+  %type.at = getelementptr i8, ptr %array, i64 {at.type}
+  %type = load ptr, ptr %type.at
+  %is.array = icmp eq ptr %type, %array_type
+  %ours = and i1 %single, %is.array
+  br i1 %ours, label %look, label %no
+look:
+  %descriptor.at = getelementptr i8, ptr %array, i64 {at.descriptor}
+  %descriptor = load ptr, ptr %descriptor.at
+  %descriptor.wanted = load ptr, ptr %output
+  %same = icmp eq ptr %descriptor, %descriptor.wanted
+  %base.at = getelementptr i8, ptr %array, i64 {at.base}
+  %base = load ptr, ptr %base.at
+  %weak.at = getelementptr i8, ptr %array, i64 {at.weak}
+  %weak = load ptr, ptr %weak.at
+  %baseless = icmp eq ptr %base, null
+  %unknown = icmp eq ptr %weak, null
+  %flags.at = getelementptr i8, ptr %array, i64 {at.flags}
+  %flags = load i32, ptr %flags.at
+  %flags.wanted = and i32 %flags, {CONTIGUOUS | OWNED | ALIGNED | WRITEABLE}
+  %plain = icmp eq i32 %flags.wanted, {CONTIGUOUS | OWNED | ALIGNED | WRITEABLE}
+  %ndim.at = getelementptr i8, ptr %array, i64 {at.ndim}
+  %ndim.short = load i32, ptr %ndim.at
+  %ndim = sext i32 %ndim.short to i64
+  %ndim.wanted.at = getelementptr i64, ptr %output, i64 1
+  %ndim.wanted = load i64, ptr %ndim.wanted.at
+  %as.many = icmp eq i64 %ndim, %ndim.wanted
+  %a = and i1 %same, %baseless
+  %b = and i1 %unknown, %plain
+  %c = and i1 %a, %b
+  %d = and i1 %c, %as.many
+  %shape.at = getelementptr i8, ptr %array, i64 {at.shape}
+  %shape = load ptr, ptr %shape.at
+  %shape.wanted.at = getelementptr i64, ptr %output, i64 2
+  %shape.wanted = load ptr, ptr %shape.wanted.at
+  br i1 %d, label %axes, label %no
+axes:
+  %axis = phi i64 [0, %look], [%axis.next, %axis.look]
+  %more = icmp slt i64 %axis, %ndim
+  br i1 %more, label %axis.look, label %yes
+axis.look:
+  %length.at = getelementptr i64, ptr %shape, i64 %axis
+  %length = load i64, ptr %length.at
+  %wanted.at = getelementptr i64, ptr %shape.wanted, i64 %axis
+  %wanted = load i64, ptr %wanted.at
+  %axis.next = add i64 %axis, 1
+  %fits = icmp eq i64 %length, %wanted
+  br i1 %fits, label %axes, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}}
 
 define ptr @entry(ptr %self, ptr %values) {{
 entry:
@@ -307,6 +370,8 @@ allocate:
 filling:
   {read("ptr", "output_records")}
   {read("ptr", "new")}
+  {read("ptr", "spares")}
+  %keeps.spares = icmp ne ptr %spares, null
   br label %output
 output:
   %o = phi i64 [0, %filling], [%o.next, %output.made]
@@ -320,11 +385,39 @@ output.make:
   %out.ndim = trunc i64 %out.ndim.long to i32
   %out.shape.at = getelementptr i64, ptr %out, i64 2
   %out.shape = load ptr, ptr %out.shape.at
+  %twice = mul i64 %o, 2
+  br i1 %keeps.spares, label %first.spare, label %output.new
+first.spare:
+  %first.array = call ptr @PyList_GetItem(ptr %spares, i64 %twice)
+  %first.free = call i1 @free.again(ptr %first.array, ptr %out, ptr %array_type)
+  br i1 %first.free, label %recycle, label %second.spare
+second.spare:
+  %twice.one = add i64 %twice, 1
+  %second.array = call ptr @PyList_GetItem(ptr %spares, i64 %twice.one)
+  %second.free = call i1 @free.again(ptr %second.array, ptr %out, ptr %array_type)
+  br i1 %second.free, label %recycle, label %output.new
+recycle:
+  %again = phi ptr [%first.array, %first.spare], [%second.array, %second.spare]
+  call void @Py_IncRef(ptr %again)
+  br label %output.made
+output.new:
   call void @Py_IncRef(ptr %out.descriptor)
-  %fresh = call ptr %new(ptr %array_type, ptr %out.descriptor, i32 %out.ndim, ptr %out.shape, ptr null, ptr null, i32 0, ptr null)
-  %no.array = icmp eq ptr %fresh, null
-  br i1 %no.array, label %abandon, label %output.made
+  %newest = call ptr %new(ptr %array_type, ptr %out.descriptor, i32 %out.ndim, ptr %out.shape, ptr null, ptr null, i32 0, ptr null)
+  %no.array = icmp eq ptr %newest, null
+  br i1 %no.array, label %abandon, label %output.got
+output.got:
+  br i1 %keeps.spares, label %keep, label %output.made
+keep:
+  %turn.at = getelementptr i64, ptr %out, i64 3
+  %turn = load i64, ptr %turn.at
+  %turn.next = xor i64 %turn, 1
+  store i64 %turn.next, ptr %turn.at
+  %kept.place = add i64 %twice, %turn
+  call void @Py_IncRef(ptr %newest)
+  %kept = call i32 @PyList_SetItem(ptr %spares, i64 %kept.place, ptr %newest)
+  br label %output.made
 output.made:
+  %fresh = phi ptr [%again, %recycle], [%newest, %output.got], [%newest, %keep]
   %set = call i32 @PyTuple_SetItem(ptr %made, i64 %o, ptr %fresh)
   %fresh.at = getelementptr i8, ptr %fresh, i64 {at.data}
   %fresh.data = load ptr, ptr %fresh.at

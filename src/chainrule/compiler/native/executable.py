@@ -20,6 +20,7 @@ from chainrule.compiler.native.runtime import runtime
 __all__ = ["Executable", "KernelTime", "OutOfRange"]
 
 
+_MEASURABLE = 3e-6  # seconds: the counter that stamps are read from moves in steps of up to 40 ns
 _Types = tuple[tuple[Any, Any], ...]
 
 
@@ -81,20 +82,33 @@ class Executable:
         return told - 1
 
     def profile(self, values: Sequence[Any], seconds: float = 0.1) -> list[KernelTime]:
-        """How long each kernel takes, on one thread, on copies of `values`: the least of the runs that fit into a time."""
-        module = build(self.schedule, self.inputs, host().architecture, timed=True)
+        """How long each kernel takes, on one thread, on copies of `values`: the least of the runs that fit into a time.
+
+        A short kernel runs several times in a row.
+        """
+        once = self._measure(values, [1] * len(self.schedule.steps), seconds / 2)
+        often = [int(min(max(_MEASURABLE / max(t, 1e-9), 1), 1000)) for t in once]
+        best = self._measure(values, often, seconds / 2)
+        steps = zip(self.schedule.steps, best, strict=True)
+        return [KernelTime(step.kernel, t) for step, t in steps if isinstance(step, Call)]
+
+    def _measure(self, values: Sequence[Any], repeats: Sequence[int], seconds: float) -> list[float]:
+        """Seconds of each step, which runs so many times; 0 for one that did not run, as something went wrong before."""
+        module = build(self.schedule, self.inputs, host().architecture, repeats=repeats)
         code = load(module.text).code
         parts = [code.address(p) if isinstance(p, str) else p for p in module.parts]
-        best: Any = np.full(len(self.schedule.steps), np.inf)
+        copies, outputs, workspace = [np.array(v) for v in values], self._outputs(), _aligned(module.workspace)
+        best: Any = np.full(len(repeats), np.inf)
         ends: list[tuple[float, int]] = []  # by the clock, and by the counter that stamps are read from
         while len(ends) < 2 or ends[-1][0] - ends[0][0] < seconds:
-            stamps = np.zeros((len(best), 2), np.int64)
-            self._run(parts, [np.array(v) for v in values], self._outputs(), _aligned(module.workspace), stamps)
+            stamps = np.zeros((len(repeats), 2), np.int64)
+            for copy, value in zip(copies, values, strict=True):
+                copy[...] = value
+            self._run(parts, copies, outputs, workspace, stamps)
             ends.append((perf_counter(), int(stamps.max())))
-            best = np.minimum(best, stamps[:, 1] - stamps[:, 0])
-        best *= (ends[-1][0] - ends[0][0]) / (ends[-1][1] - ends[0][1])
-        steps = zip(self.schedule.steps, best, strict=True)
-        return [KernelTime(step.kernel, float(t)) for step, t in steps if isinstance(step, Call)]
+            best = np.minimum(best, np.where(stamps[:, 1] > 0, stamps[:, 1] - stamps[:, 0], np.inf))
+        best *= (ends[-1][0] - ends[0][0]) / max(ends[-1][1] - ends[0][1], 1)
+        return [0.0 if np.isinf(t) else float(t) / n for t, n in zip(best, repeats, strict=True)]
 
     # ------------------------------------------------------------ calls
     def __call__(self, values: Sequence[Any]) -> list[Any] | None:
@@ -156,7 +170,7 @@ class Executable:
 def _runner() -> Callable[..., int]:
     """`run`, called with the interpreter's lock, which it lets go of by itself."""
     kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-    return ctypes.PYFUNCTYPE(ctypes.c_int, *kinds)(runtime().address("run"))
+    return ctypes.PYFUNCTYPE(ctypes.c_int, *kinds)(runtime().shared.address("run"))
 
 
 def _opaque(step: Opaque, array: Callable[[Place, Any, Any], Any]) -> bool:

@@ -105,6 +105,8 @@ class Fusion:
         self._choose()
         self.relations: dict[int, Relation] = {}
         self.groups: list[Group] = []
+        self.readers: dict[int, set[int]] = {}
+        """The groups that read something in memory."""
         self.of: dict[int, int] = {}
         """The number of the group of each candidate; borders have one of their own."""
         for e in nodes:
@@ -202,15 +204,14 @@ class Fusion:
 
     def _friends(self, reads: set[int], needed: set[int]) -> list[int]:
         """Groups that compute what is needed, or read entries of `reads` too, the latest first."""
-        sharing = {
-            g for g, group in enumerate(self.groups)
-            if group.members and any(r in group.reads and self.by_number[r].size > 1 for r in reads)
-        }  # fmt: skip
-        return sorted(needed | sharing, reverse=True)
+        sharing = (self.readers.get(r, set()) for r in reads if self.by_number[r].size > 1)
+        return sorted(needed.union(*sharing), reverse=True)
 
-    def _join(self, e: Expression, g: int, reads: set[int], before: int) -> None:
+    def _join(self, e: Expression, g: int, reads: Iterable[int], before: int) -> None:
         group = self.groups[g]
         group.add(e, reads)
+        for r in reads:
+            self.readers.setdefault(r, set()).add(g)
         self.of[e.number] = g
         group.before |= before & ~(1 << g)
         for other in self.groups:
@@ -231,6 +232,9 @@ class Fusion:
             self._join(e, g, (), two.before)
         one.members.sort(key=lambda e: e.number)
         one.reads |= two.reads
+        for r in two.reads:
+            self.readers[r].discard(other)
+            self.readers[r].add(g)
         one.before &= ~(1 << other)
         two.members, two.numbers, two.reads = [], set(), set()
         for group in self.groups:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import sysconfig
 from functools import cache
 from typing import Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 
@@ -28,8 +30,11 @@ class Layout(NamedTuple):
     data: int
     ndim: int
     shape: int
+    base: int
     descriptor: int
     flags: int
+    weak: int
+    """Of an array: who refers to it without holding it."""
     number: int
     """Of a descriptor: which type, an i32."""
     order: int
@@ -40,6 +45,8 @@ class Layout(NamedTuple):
     float_value: int
     new: int
     """Address of the function that makes an array; not an offset."""
+    counted: bool
+    """Whether the first four bytes of an object count its references, so that 1 means: nobody else has it."""
 
 
 @cache
@@ -49,16 +56,17 @@ def layout() -> Layout | None:
         return None
     head = object.__basicsize__
     guess = Layout(
-        type=head - 8, data=head, ndim=head + 8, shape=head + 16, descriptor=head + 40, flags=head + 48,
-        number=head + 12, order=head + 10, length=head, items=tuple.__basicsize__, float_value=head, new=0,
+        type=head - 8, data=head, ndim=head + 8, shape=head + 16, base=head + 32, descriptor=head + 40,
+        flags=head + 48, weak=head + 56, number=head + 12, order=head + 10, length=head, items=tuple.__basicsize__,
+        float_value=head, new=0, counted=False,
     )  # fmt: skip
-    if guess.flags + 4 > np.ndarray.__basicsize__ or guess.number + 4 > type(np.dtype("f4")).__basicsize__:
+    if guess.weak + 8 > np.ndarray.__basicsize__ or guess.number + 4 > type(np.dtype("f4")).__basicsize__:
         return None
     tried = all(_array_fits(a, guess) for a in _samples()) and all(_tuple_fits(t, guess) for t in ((), (1,), (1, "a")))
     if not tried or _read(ctypes.c_double, 2.5, guess.float_value) != 2.5:
         return None
     new = _maker()
-    return guess._replace(new=new) if new else None
+    return guess._replace(new=new, counted=_counted()) if new else None
 
 
 def type_numbers(dtype: Any) -> int:
@@ -97,10 +105,31 @@ def _array_fits(array: Any, at: Layout) -> bool:
         and _read(ctypes.c_int32, array, at.ndim) == array.ndim
         and tuple(dims) == array.shape
         and _read(ctypes.c_void_p, array, at.descriptor) == id(array.dtype)
+        and _read(ctypes.c_void_p, array, at.base) == (None if array.base is None else id(array.base))
+        and _weakly_held(array, at)
         and _read(ctypes.c_int32, array, at.flags) & 0x505 == array.flags.num & 0x505
         and _read(ctypes.c_int32, array.dtype, at.number) == array.dtype.num
         and (_read(ctypes.c_char, array.dtype, at.order).decode() == swapped_order()) == (order == swapped_order())
     )
+
+
+def _weakly_held(array: Any, at: Layout) -> bool:
+    before = _read(ctypes.c_void_p, array, at.weak)
+    held = ref(array)
+    return before is None and _read(ctypes.c_void_p, array, at.weak) == id(held)
+
+
+def _counted() -> bool:
+    """Not so where Python runs without its global lock, which counts in other ways."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED") or sys.byteorder != "little":
+        return False
+    holders = [np.empty(3)]
+    count = ctypes.c_uint32.from_address(id(holders[0]))
+    alone = count.value
+    holders *= 6
+    together = count.value
+    del holders[2:]
+    return (alone, together, count.value) == (1, 6, 2)
 
 
 def _tuple_fits(values: tuple[Any, ...], at: Layout) -> bool:

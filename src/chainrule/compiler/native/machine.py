@@ -6,7 +6,6 @@ of what is marked `alwaysinline`: the text already says which vectors it wants.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
 import sys
@@ -14,12 +13,16 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from threading import RLock
 from typing import Any, NamedTuple
 
 from chainrule.compiler.native.kernel import Machine
 from chainrule.errors import MissingExtraError
 
-CODE_LEVEL = 2  # of LLVM's code generation; 1 compiles a tenth faster and runs a twentieth slower
+KERNELS, QUICK = 2, 0
+"""Levels of LLVM's code generation: QUICK takes a fifth of the time, for code that does little."""
+LOCK = RLock()
+"""Held while LLVM works, and while this process forks: a child must not inherit a compiler at work."""
 _L1, _L2 = 32 << 10, 1 << 20  # bytes, where the system does not say
 
 
@@ -44,7 +47,6 @@ def library() -> Any:
         raise MissingExtraError.of("native code", "llvmlite", "jit") from error
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    llvm.initialize_native_asmparser()  # of the inline assembly that reads flags on aarch64
     return llvm
 
 
@@ -91,34 +93,34 @@ def _cache_size(level: int, name: str, mac_name: str, default: int) -> int:
 
 
 @cache
-def _target() -> Any:
+def _target(level: int) -> Any:
     llvm = library()
     target = llvm.Target.from_triple(llvm.get_process_triple())
-    return target.create_target_machine(cpu=host().processor, features=host().features, opt=CODE_LEVEL, jit=True)
+    return target.create_target_machine(cpu=host().processor, features=host().features, opt=level, jit=True)
 
 
-def compile_text(text: str) -> bytes:
+def compile_text(text: str, level: int = KERNELS) -> bytes:
     """An object file from a module's text.  **Raises** RuntimeError, with LLVM's words, for a text that is wrong."""
-    llvm, target = library(), _target()
-    module = llvm.parse_assembly(text)
-    module.verify()
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    passes.add_global_dead_code_eliminate_pass()  # the functions that were inlined
-    passes.run(module, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(0)))
-    return bytes(target.emit_object(module))
+    with LOCK:
+        llvm, target = library(), _target(level)
+        module = llvm.parse_assembly(text)
+        module.verify()
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        passes.add_global_dead_code_eliminate_pass()  # the functions that were inlined
+        passes.run(module, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(0)))
+        return bytes(target.emit_object(module))
 
 
 class Code:
     """An object file in memory, with the addresses of its functions; freed when nobody holds it."""
 
-    def __init__(self, image: bytes, external: Mapping[str, int] | None = None) -> None:
-        llvm = library()
-        for name, address in (external or {}).items():
-            llvm.add_symbol(name, address)
-        self._engine: Any = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _fresh_target())
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(image))
-        self._engine.finalize_object()
+    def __init__(self, image: bytes) -> None:
+        with LOCK:
+            llvm = library()
+            self._engine: Any = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _fresh_target())
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(image))
+            self._engine.finalize_object()
 
     def address(self, function: str) -> int:
         """**Raises** LookupError for a function that is not there."""
@@ -134,11 +136,5 @@ def _fresh_target() -> Any:
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
 
 
-def symbol(*names: str, within: ctypes.CDLL | None = None) -> int:
-    """The address of the first of these functions that the process, or a library, has; 0 where it has none."""
-    library_ = within or ctypes.CDLL(None)
-    for name in names:
-        found = getattr(library_, name, None)
-        if found is not None:
-            return ctypes.cast(found, ctypes.c_void_p).value or 0
-    return 0
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)

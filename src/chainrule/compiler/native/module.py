@@ -7,7 +7,7 @@ once something went wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from chainrule.compiler.native import frame, vector_math
@@ -17,7 +17,7 @@ from chainrule.compiler.native.writer import Writer
 ATTRIBUTES = 'attributes #0 = { nounwind noinline "prefer-vector-width"="512" "no-trapping-math"="true" }'
 SHARED_FROM = 3e-6  # seconds: work below this is done sooner by one thread than it is told to two
 PARALLEL_FROM = 60e-6  # seconds: waking another thread costs about 20 microseconds
-FLOP_PER_SECOND, BYTES_PER_SECOND = 30e9, 15e9  # of one thread, roughly: these only say what is small
+FLOP_PER_SECOND, BYTES_PER_SECOND = 60e9, 25e9  # of one thread, roughly: these only say what is small
 
 
 class Module(NamedTuple):
@@ -37,17 +37,19 @@ def duration(kernel: Kernel) -> float:
     return max(kernel.flop / FLOP_PER_SECOND, kernel.moved / BYTES_PER_SECOND)
 
 
-def build(schedule: Schedule, inputs: int, architecture: str, threads: int = 1, *, timed: bool = False) -> Module:
+def build(
+    schedule: Schedule, inputs: int, architecture: str, threads: int = 1, *, repeats: Sequence[int] = ()
+) -> Module:
     """The text of a program with so many inputs, for at most `threads` threads.
 
-    `timed`, for one thread: each step notes when it began and when it ended.
+    `repeats`, for one thread: each step runs so many times, and notes when it began and when it ended.
     """
     calls = [step for step in schedule.steps if isinstance(step, Call)]
     seconds = sum(duration(call.kernel) for call in calls)
     parallel = threads > 1 and seconds >= PARALLEL_FROM and any(_shared(call.kernel) for call in calls)
     scratch = max([(call.kernel.scratch + 63) // 64 * 64 for call in calls], default=0)
     arena = (schedule.arena + 63) // 64 * 64
-    emitter = _Emitter(schedule, inputs, architecture, parallel, arena, scratch, timed)
+    emitter = _Emitter(schedule, inputs, architecture, parallel, arena, scratch, repeats)
     parts = emitter.parts()
     text = "\n".join([*emitter.kernels(), *emitter.functions, ATTRIBUTES, ""])
     return Module(text, tuple(parts), arena + scratch * (threads if parallel else 1), parallel, seconds)
@@ -59,10 +61,17 @@ def _shared(kernel: Kernel) -> bool:
 
 class _Emitter:
     def __init__(
-        self, schedule: Schedule, inputs: int, architecture: str, parallel: bool, arena: int, scratch: int, timed: bool
+        self,
+        schedule: Schedule,
+        inputs: int,
+        architecture: str,
+        parallel: bool,
+        arena: int,
+        scratch: int,
+        repeats: Sequence[int],
     ) -> None:
         self.schedule, self.architecture, self.parallel = schedule, architecture, parallel
-        self.arena, self.scratch, self.timed = arena, scratch, timed
+        self.arena, self.scratch, self.repeats = arena, scratch, repeats
         self.inputs = inputs
         self.distinct: dict[tuple[str, int], tuple[str, Kernel]] = {}
         self.functions: list[str] = []
@@ -135,7 +144,7 @@ class _Emitter:
             self._barrier(w)
         self._since = "shared" if shared else "alone" if self.parallel else ""
         name = self._named(kernel)
-        if self.timed:
+        if self.repeats:
             _stamp(w, self.architecture, 2 * number)
         pointers = [f"ptr {self._pointer(w, place)}" for place in call.operands]
 
@@ -144,6 +153,9 @@ class _Emitter:
                 f"call void @{name}({', '.join([*pointers, 'ptr %scratch', 'ptr %frame', f'i64 {begin}', f'i64 {end}'])})"
             )
 
+        def whole(_: str, __: list[str]) -> None:
+            invoke("0", str(kernel.extent))
+
         if shared:
             begin = w.value(f"udiv i64 {w.value(f'mul i64 %thread, {kernel.extent}')}, %threads")
             following = w.value("add i64 %thread, 1")
@@ -151,9 +163,11 @@ class _Emitter:
             w.when(w.value(f"icmp ult i64 {begin}, {end}"), lambda: invoke(begin, end))
         elif self.parallel:
             w.when(w.value("icmp eq i64 %thread, 0"), lambda: invoke("0", str(kernel.extent)))
+        elif self.repeats:
+            w.loop(self.repeats[number], whole)
         else:
             invoke("0", str(kernel.extent))
-        if self.timed:
+        if self.repeats:
             _stamp(w, self.architecture, 2 * number + 1)
 
     def _barrier(self, w: Writer) -> None:
@@ -209,9 +223,9 @@ def _clear_flag(w: Writer, architecture: str) -> None:
         w.line(f"store i32 {w.value(f'and i32 {before}, -2')}, ptr %control")
         w.line("call void @llvm.x86.sse.ldmxcsr(ptr %control)")
     elif architecture == "aarch64":
-        before = w.value('call i64 asm sideeffect "mrs $0, fpsr", "=r"()')
-        lowered = w.value(f"and i64 {before}, -2")
-        w.line(f'call void asm sideeffect "msr fpsr, $0", "r"(i64 {lowered})')
+        w.declarations |= {"declare i64 @llvm.aarch64.get.fpsr()", "declare void @llvm.aarch64.set.fpsr(i64)"}
+        before = w.value("call i64 @llvm.aarch64.get.fpsr()")
+        w.line(f"call void @llvm.aarch64.set.fpsr(i64 {w.value(f'and i64 {before}, -2')})")
     else:
         w.declarations.add("declare i32 @feclearexcept(i32)")
         w.value(f"call i32 @feclearexcept(i32 {invalid_mask()})")
@@ -223,7 +237,7 @@ def _note_flag(w: Writer, architecture: str) -> None:
         w.line("call void @llvm.x86.sse.stmxcsr(ptr %control)")
         up = w.value(f"and i32 {w.value('load i32, ptr %control')}, 1")
     elif architecture == "aarch64":
-        state = w.value('call i64 asm sideeffect "mrs $0, fpsr", "=r"()')
+        state = w.value("call i64 @llvm.aarch64.get.fpsr()")
         up = w.value(f"and i32 {w.value(f'trunc i64 {state} to i32')}, 1")
     else:
         w.declarations.add("declare i32 @fetestexcept(i32)")
@@ -239,7 +253,8 @@ def _note_flag(w: Writer, architecture: str) -> None:
 def _stamp(w: Writer, architecture: str, number: int) -> None:
     """Note the counter of cycles, or of another steady clock."""
     if architecture == "aarch64":  # where user programs may not read the cycles
-        now = w.value('call i64 asm sideeffect "mrs $0, cntvct_el0", "=r"()')
+        w.declarations |= {"declare i64 @llvm.read_volatile_register.i64(metadata)", '!9 = !{!"cntvct_el0"}'}
+        now = w.value("call i64 @llvm.read_volatile_register.i64(metadata !9)")
     else:
         if architecture == "x86_64":  # what came before must have ended
             w.declarations.add("declare void @llvm.x86.sse2.lfence()")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from chainrule.compiler.native.packing import at_most, each
-from chainrule.compiler.native.tiles import load_part, nought
+from chainrule.compiler.native.tiles import load_part, nought, picked
 from chainrule.compiler.native.writer import Writer, scalar, typed
 from chainrule.ops.windows import Windows
 
@@ -116,6 +116,9 @@ class Planes(NamedTuple):
             if dense:
                 copy(w, dtype, width, here, w.address(target, w.multiply_add(start, 1, str(low)), dtype), columns)
                 return
+            if self.columns.apart == 1 and width % self.columns.stride == 0:
+                self._deal(w, dtype, width, here, w.address(target, start, dtype), low, columns)
+                return
 
             def one(x: str, _: list[str]) -> None:
                 at = self.column(w, w.multiply_add(x, self.columns.apart, str(low)))
@@ -125,6 +128,26 @@ class Planes(NamedTuple):
 
         if rows and columns:
             each(w, (channels, rows), row)
+
+    def _deal(self, w: Writer, dtype: Any, width: int, source: str, target: str, low: int, count: int) -> None:
+        """`count` neighbours, the first of them for place `low`, to where their remainders belong."""
+        step = self.columns.stride
+
+        def piece(x: str, position: str, n: int) -> None:
+            some = w.load(source, x, dtype, n)
+            for lane in range(min(step, n)):
+                phase, more = (lane + low) % step, (lane + low) // step
+                lanes = range(lane, n, step)
+                at = w.multiply_add(position, 1, str(phase * self.part + more))
+                w.store(picked(w, some, dtype, n, lanes), target, at, dtype, len(lanes))
+
+        def vector(j: str, _: list[str]) -> None:
+            piece(w.multiply_add(j, width, "0"), w.multiply_add(j, width // step, "0"), width)
+
+        whole = count // width
+        w.loop(whole, vector)
+        if count % width:
+            piece(str(whole * width), str(whole * width // step), count % width)
 
 
 def copy(w: Writer, dtype: Any, width: int, source: str, target: str, count: int) -> None:

@@ -8,6 +8,7 @@ What is not laid out as the innermost loop wants it is packed into scratch memor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -42,24 +43,33 @@ def dot_kernel(
     Of the further operands it writes those of the numbers `written`.
     """
     p = problem(batch, m, n, k, a, b, c)
-    swapped = epilogue is None and p.c.column != 1 and p.c.row == 1
-    if swapped:
-        p = Problem(batch, n, m, k, p.b.turned(), p.a.turned(), p.c.turned())
-    made = _Product(machine, dtype, merged(p), epilogue, ("%a1", "%a0", "%a2") if swapped else ("%a0", "%a1", "%a2"))  # fmt: skip
-    body = made.write()
+    plain = _kernel(machine, dtype, p) if epilogue is None else _made(machine, dtype, p, epilogue)
     size, itemsize = prod(batch), scalar(dtype).bytes
-    return Kernel(
-        body,
+    return plain._replace(
         operands=3 + more,
         written=(2, *written),
-        extent=made.units * made.batches,
-        scratch=made.scratch.bytes,
-        functions=frozenset(made.w.functions),
-        declarations=frozenset(made.w.declarations),
         label=f"dot {'x'.join(map(str, (*batch, m, k, n)))}",
         flop=2.0 * size * m * n * k,
         moved=float(itemsize * size * (m * k + n * k + m * n)),
     )
+
+
+def _made(machine: Machine, dtype: Any, p: Problem, epilogue: Epilogue | None) -> Kernel:
+    names = ["%a0", "%a1", "%a2"]
+    if epilogue is None and p.c.column != 1 and p.c.row == 1:
+        p = Problem(p.batch, p.n, p.m, p.k, p.b.turned(), p.a.turned(), p.c.turned())
+        names[:2] = names[1::-1]
+    made = _Product(machine, dtype, merged(p), epilogue, names)
+    body = made.write()
+    declarations = frozenset(made.w.declarations)
+    functions, units = frozenset(made.w.functions), made.units * made.batches
+    return Kernel(body, 3, (2,), units, made.scratch.bytes, functions, declarations)
+
+
+@lru_cache(256)
+def _kernel(machine: Machine, dtype: Any, p: Problem) -> Kernel:
+    """A network has the same few products many times."""
+    return _made(machine, dtype, p, None)
 
 
 class _Columns(NamedTuple):
@@ -72,13 +82,13 @@ class _Columns(NamedTuple):
     """Columns of the last vector of each that exist."""
 
 
-# Entries along k summed in registers before the sums go to memory.
-_DEEP = 768
+# Entries along k summed in registers before the sums go to memory: where b fits into the L2 cache, and where not.
+_DEEP, _LESS_DEEP = 768, 384
 
 
-def _depth(k: int) -> int:
+def _depth(k: int, most: int) -> int:
     """Length of the pieces into which k is cut, equal ones if possible."""
-    fewest = max(1, -(-k // _DEEP))
+    fewest = max(1, -(-k // most))
     for pieces in range(fewest, 2 * fewest):
         if k % pieces == 0:
             return k // pieces
@@ -92,13 +102,15 @@ class _Product:
         self.names = names
         self.w, self.dtype, self.p, self.epilogue = Writer(), dtype, p, epilogue
         bytes_ = scalar(dtype).bytes
-        self.tile: Tile = choose(machine, dtype, p.m, p.n)
+        room = machine.l2_bytes // 2 // bytes_
+        self.deep = max(1, _depth(p.k, _DEEP if p.k * p.n <= room else _LESS_DEEP))
+        self.adds = self.deep != p.k
+        self.tile: Tile = choose(machine, dtype, p.m, p.n, edge=0.06 if self.adds else 0.03)
         rows, vectors, width = self.tile
         self.panel = vectors * width
-        self.deep = max(1, _depth(p.k))
         # a packed piece of b takes half of the L2 cache
-        wide = max(1, machine.l2_bytes // 2 // bytes_ // self.deep // self.panel)
-        self.blocked = self.deep != p.k or wide < p.n // self.panel
+        wide = max(1, room // self.deep // self.panel)
+        self.blocked = self.adds or wide < p.n // self.panel
         self.wide = wide if self.blocked else -(-p.n // self.panel)
         self.packs_b = self.blocked or p.b.column != 1 or p.n < width
         far = p.a.column != 1 and abs(p.a.column) * bytes_ >= 4 * machine.vector_bytes and self.panel < p.n
@@ -231,9 +243,10 @@ class _Product:
         return str(int(column) // self.panel)
 
     def _pieces(self, low: str, high: str) -> None:
-        """A piece of k and of the columns after the other, summed in memory."""
+        """A piece of k and of the columns after the other; those of k are summed in memory."""
         w, p = self.w, self.p
-        self._each_unit(low, high, lambda first, count: self._each(first, count, self._clear))
+        if self.adds:
+            self._each_unit(low, high, lambda first, count: self._each(first, count, self._clear))
 
         def piece(k: str, _: list[str]) -> None:
             steps: int | str = self.deep
@@ -290,7 +303,7 @@ class _Product:
         w, p, rows = self.w, self.p, self.tile.rows
         over = p.m % rows
         # rows left over are done together with some that are done twice, or, where sums are added up, by a smaller tile
-        extra = rows - 1 if over and not self.blocked else 0
+        extra = rows - 1 if over and not self.adds else 0
         if count.isdigit():
             tiles = str((int(count) + extra) // rows)
         else:
@@ -307,7 +320,7 @@ class _Product:
             w.loop(tiles, lambda t, _: self._tile(rows, start(t), t, column, number, some, k, steps))
 
         self._panels(columns, numbers, panel)
-        if over and self.blocked:
+        if over and self.adds:
 
             def rest() -> None:
                 self._pack_a(str(p.m - rows), tiles, k, steps)
@@ -363,7 +376,7 @@ class _Product:
 
         c = w.address(self.c, w.multiply_add(row, self.c_row, column), dtype)
         spots = [(str(r * self.c_row + v * width), n) for r in range(rows) for v, n in enumerate(valid)]
-        so_far = [load_part(w, c, at, dtype, width, n) for at, n in spots] if self.blocked else None
+        so_far = [load_part(w, c, at, dtype, width, n) for at, n in spots] if self.adds else None
         sums = accumulate(w, dtype, Tile(rows, some.vectors, width), steps, left, right, so_far)
         for value, (at, n) in zip(sums, spots, strict=True):
             store_part(w, value, c, at, dtype, width, n)

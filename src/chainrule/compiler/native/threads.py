@@ -52,7 +52,7 @@ def set_num_threads(number: int) -> None:
     """
     global _number, _inherited
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(explain("set_num_threads", f"no number of threads from 1 to {MOST}", number=number))
+        raise ArgumentError(explain("set_num_threads", f"no whole number of threads from 1 to {MOST}", number=number))
     with _lock:
         stop()
         _number, _inherited = (number if POSSIBLE else 1), False
@@ -115,7 +115,7 @@ class _Pool:
     def __init__(self, number: int) -> None:
         from chainrule.compiler.native.runtime import runtime
 
-        code = runtime()
+        code = runtime().shared
         self._memory: Any = np.zeros(spmd.POOL_BYTES + 64, np.uint8)
         self.address = (self._memory.ctypes.data + 63) & -64
         _kept.append(self._memory)

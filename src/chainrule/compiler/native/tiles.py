@@ -13,9 +13,6 @@ PIPES = 2
 LATENCY = 4
 """Cycles until a sum may be used again."""
 
-_EDGE = 0.03
-"""What a tile of another size may cost, that is, the instructions for it."""
-
 
 class Tile(NamedTuple):
     """`rows` times `vectors` of `width` columns."""
@@ -40,11 +37,11 @@ def ways_of(rows: int, vectors: int) -> int:
 
 def _cycles(rows: int, vectors: int) -> float:
     """For one step along k."""
-    return max(rows * vectors, rows + vectors) / PIPES + 0.5
+    return max(rows * vectors, rows + vectors) / PIPES + 1
 
 
-def choose(machine: Machine, dtype: Any, m: int, n: int) -> Tile:
-    """The tile that covers m x n in the fewest cycles."""
+def choose(machine: Machine, dtype: Any, m: int, n: int, edge: float = 0.03) -> Tile:
+    """The tile that covers m x n in the fewest cycles; a tile of another size may cost `edge`, for its instructions."""
     width = width_of(machine, dtype)
     across = -(-n // width)
 
@@ -53,7 +50,7 @@ def choose(machine: Machine, dtype: Any, m: int, n: int) -> Tile:
         full, rest = divmod(across, vectors)
         each = full * _cycles(rows, vectors) + (_cycles(rows, rest) if rest else 0)
         # every kind of edge is one more tile to be written
-        edges = 1 + _EDGE * ((rest > 0) + (m % rows > 0))
+        edges = 1 + edge * ((rest > 0) + (m % rows > 0))
         return -(-m // rows) * each * edges, -rows * vectors
 
     fitting = [
@@ -152,12 +149,17 @@ def load_part(w: Writer, pointer: str, offset: str, dtype: Any, width: int, vali
     return w.value(f"shufflevector {kind} {some}, {kind} poison, <{width} x i32> <{order}>")
 
 
+def picked(w: Writer, value: str, dtype: Any, width: int, lanes: Sequence[int]) -> str:
+    """Some lanes of a vector as a shorter one."""
+    kind = typed(scalar(dtype).llvm, width)
+    if width == len(lanes):
+        return value
+    if len(lanes) == 1:
+        return w.value(f"extractelement {kind} {value}, i32 {lanes[0]}")
+    order = ", ".join(f"i32 {lane}" for lane in lanes)
+    return w.value(f"shufflevector {kind} {value}, {kind} poison, <{len(lanes)} x i32> <{order}>")
+
+
 def store_part(w: Writer, value: str, pointer: str, offset: str, dtype: Any, width: int, valid: int) -> None:
     """The first `valid` of a vector."""
-    kind = typed(scalar(dtype).llvm, width)
-    if valid == 1 < width:
-        value = w.value(f"extractelement {kind} {value}, i32 0")
-    elif valid < width:
-        order = ", ".join(f"i32 {lane}" for lane in range(valid))
-        value = w.value(f"shufflevector {kind} {value}, {kind} poison, <{valid} x i32> <{order}>")
-    w.store(value, pointer, offset, dtype, valid)
+    w.store(picked(w, value, dtype, width, range(valid)), pointer, offset, dtype, valid)

@@ -42,7 +42,7 @@ def _written(name: str, dtype: str, width: int) -> tuple[str, frozenset[str]]:
     elif name in DIVISIONS:
         result = DIVISIONS[name](lanes, x, y)
     else:
-        result = lanes.each(C_BINARY[name], x, y) if name in C_BINARY else lanes.each(C_UNARY[name], x)
+        result = lanes.each(C_BINARY[name], x, y) if name in C_BINARY else lanes.each(UNARY[name], x)
     kind, own = lanes.types["f"], name in FORMULAS
     parameters = f"{kind} %x, {kind} %y" if name in BINARY else f"{kind} %x"
     head = f"define internal {kind} @{name_of(name, dtype, width)}({parameters}) "
@@ -253,13 +253,13 @@ FORMULAS: dict[str, Callable[[Lanes, Value], Value]] = {
 }  # fmt: skip
 
 # ---------------------------------------------------------------- by the C library
-C_UNARY: dict[str, str] = {
+FAR: dict[str, str] = {"sin_far": "sin", "cos_far": "cos"}
+"""What `sin` and `cos` call for numbers beyond FARTHEST."""
+UNARY: dict[str, str] = {
+    **FAR,
     "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh",
     "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
 }  # fmt: skip
-FAR: dict[str, str] = {"sin_far": "sin", "cos_far": "cos"}
-"""What `sin` and `cos` call for numbers beyond FARTHEST."""
-C_UNARY |= FAR
 C_BINARY: dict[str, str] = {"power": "pow", "atan2": "atan2", "hypot": "hypot"}
 
 
@@ -286,5 +286,5 @@ def _floor_divide(lanes: Lanes, x: Value, y: Value) -> Value:
 
 DIVISIONS: dict[str, Callable[[Lanes, Value, Value], Value]] = {"remainder": _remainder, "floor_divide": _floor_divide}
 BINARY = {*C_BINARY, *DIVISIONS}
-FUNCTIONS = {*FORMULAS, *C_UNARY, *BINARY} - {*FAR}
+FUNCTIONS = {*FORMULAS, *UNARY, *BINARY} - {*FAR}
 """The names of all of them."""
