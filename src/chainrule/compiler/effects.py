@@ -68,6 +68,14 @@ def users_line(error: BaseException) -> str:
     return found
 
 
+def raised_in(error: BaseException) -> str:
+    """The module whose code raised an error."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return "" if traceback is None else str(traceback.tb_frame.f_globals.get("__name__", ""))
+
+
 class Watch:
     """What was seen while a function was traced."""
 

@@ -18,11 +18,11 @@ import numpy as np
 
 from chainrule.backends.abstract import Equation, reach_equations
 from chainrule.compiler.places import (
-    ATOMS, BOUND, CELL, CLASS, DICTIONARY, FUNCTION, LIST, LONGEST, MISSING, OBJECT, OPAQUE, SET, SPACE, TENSOR,
-    TUPLE, Place, Thing, kind_of, names_in,
+    ATOMS, BOUND, CELL, CLASS, DEFAULTS, DICTIONARY, FUNCTION, LIST, LONGEST, MISSING, OBJECT, PARTIAL, SET, SPACE,
+    TENSOR, TUPLE, Place, Thing, kind_of, names_in,
 )  # fmt: skip
 from chainrule.compiler.results import name_of
-from chainrule.compiler.trace import Input, Traced
+from chainrule.compiler.trace import Input, Traced, is_option
 from chainrule.core.calls import wrap
 
 
@@ -100,6 +100,8 @@ class Guards:
             return True
         if thing.kind is TENSOR:
             return key == "data" or self.reads_gradients
+        if thing.kind is FUNCTION:
+            return True
         if thing.kind is SPACE and f".{key}" in self.names:
             return True
         return thing.kind is CELL or (key in self.names and (thing.kind is not SPACE or thing.number in self.walk.modules))
@@ -119,6 +121,9 @@ class Guards:
 
     def go(self) -> None:
         """Write the checks, from the arguments and from the function itself."""
+        for thing in self.walk:  # with live numbers in it another tuple may come, so it is looked at by its structure
+            if thing.kind is TUPLE and all(isinstance(v, (int, float)) for v in thing.value):
+                thing.given = thing.given or any(self._number_input(thing, k) for k in thing.before)
         self._arguments()
         todo = [self.walk.arguments, self.walk.keywords]
         if self.walk.function is not None:
@@ -208,7 +213,7 @@ class Guards:
     def _text(self, thing: Thing, key: Any) -> str:
         """A place in code."""
         owner = name_of(thing)
-        if thing.kind in (TENSOR, OBJECT, CLASS, CELL):
+        if thing.kind in (TENSOR, OBJECT, CLASS, CELL, FUNCTION, PARTIAL):
             return f"{owner}.{key}"
         return f"{owner}[{self.code.literal(key)}]"
 
@@ -240,7 +245,7 @@ class Guards:
             if not fixed:
                 self._test(f"{text} is {name_of(target)}")
             return None
-        if target.given and not thing.given:  # it came with the arguments by a way that nobody takes
+        if target.given and not thing.given and target.kind is not TUPLE:  # it came with the arguments by a way that nobody takes
             return None
         self.met.add(target.number)
         if target.given:
@@ -273,7 +278,7 @@ class Guards:
         self._test(f"{name}.__class__ is {kind.__name__}")
         if kind is int:
             self._test(f"-9223372036854775808 <= {name} <= 9223372036854775807")
-        elif found.places[0].path[-3:-2] == ("param_groups",):
+        elif is_option(found.places[0].path):
             self._test(name)  # a term that is off is left out of the program
 
     def _array(self, thing: Thing, key: Any, text: str, value: np.ndarray[Any, Any]) -> None:
@@ -359,7 +364,8 @@ class Guards:
                 self._test(f"{name}.node is not None and {name}.node[1] is {'' if node[1] is None else 'not '}None")
         elif kind is FUNCTION:
             self._test(f"{name}.__code__ is {self.code.constant(thing.value.__code__)}")
-        elif kind is BOUND:
+            self.tests += [f"{name}.{key} is None" for key in DEFAULTS if key not in thing.before]
+        elif kind in (BOUND, PARTIAL):
             self._test(f"{name}.__class__ is {self.code.constant(type(thing.value))}")
         elif kind is SET:
             self._test(f"{name} == {self.code.constant(thing.value.copy())}")

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from chainrule import modes
-from chainrule.compiler.effects import users_line
+from chainrule.compiler.effects import raised_in, users_line
 from chainrule.compiler.differentiable import Differentiable
-from chainrule.compiler.executors import compiler, name_of_executor
+from chainrule.compiler.executors import compiler, name_of_executor, prepare
 from chainrule.compiler.guards import MISS, Miss
 from chainrule.compiler.lowered import Lowered, signature
 from chainrule.compiler.places import Place, Walk, register_bound
@@ -102,7 +102,7 @@ class Jit:
         try:
             made = self._specialise(arguments, keywords, careful=False)
         except EagerError as error:
-            known[0], known[2] = str(error), 2 * known[1]
+            known[0], known[2] = str(error), 2 * known[1] - 1  # tried again at the 2nd, 4th, 8th such call
             return self._undone(str(error), arguments, keywords)
         del self._refused[key]
         self._first(made)
@@ -169,6 +169,7 @@ class Jit:
 
     # --------------------------------------------------------------------------------------------------- tracing
     def _traced(self, arguments: Sequence[Any], keywords: dict[str, Any], careful: bool) -> Traced:
+        prepare(name_of_executor(self._executor))
         self._lift_changed(arguments, keywords)
         for _ in range(100):
             self._stats["traces"] += 1
@@ -183,6 +184,8 @@ class Jit:
             except TraceError as error:
                 if self._guard_numbers(run):
                     continue
+                if raised_in(error).startswith("chainrule.optim"):
+                    raise EagerError(str(error)) from None  # one step as it is, and the next can be traced
                 _name_line(error)
                 raise
             except EagerError:

@@ -116,9 +116,21 @@ CLASS = Kind("class", _class_data, setattr, delattr)
 SPACE = Kind("space", lambda _: {}, _put, _drop)
 """The globals of a module, of which only the names that code has are looked at."""
 CELL = Kind("cell", lambda c: _cell(c), setattr, lambda c, _: delattr(c, "cell_contents"))
-FUNCTION = Kind("function", lambda _: {}, _fixed, _fixed)
+DEFAULTS = ("__defaults__", "__kwdefaults__")
+FUNCTION = Kind(
+    "function", lambda f: {name: getattr(f, name) for name in DEFAULTS if getattr(f, name)}, setattr, _fixed
+)
+PARTIAL = Kind("partial", lambda p: {name: getattr(p, name) for name in _PARTIAL}, lambda p, k, c: _set_partial(p, k, c), _fixed, False)
 BOUND = Kind("bound", lambda _: {}, _fixed, _fixed, False)
 OPAQUE = Kind("opaque", lambda _: {}, _fixed, _fixed)
+
+
+_PARTIAL = ("func", "args", "keywords")
+
+
+def _set_partial(value: Any, key: str, content: Any) -> None:
+    state = {**{name: getattr(value, name) for name in _PARTIAL}, key: content}
+    value.__setstate__((*state.values(), vars(value)))
 
 
 def _cell(cell: types.CellType) -> dict[str, Any]:
@@ -172,7 +184,7 @@ class Place(NamedTuple):
         """As a user would write it: `self.scale`, `history[3]`, `lr`."""
         text = ""
         for key in self.path:
-            if key in ("f", "arguments", "keywords", "cell_contents", "function") or isinstance(key, tuple):
+            if key in ("f", "arguments", "keywords", "cell_contents", "function", *DEFAULTS, *_PARTIAL) or isinstance(key, tuple):
                 continue
             if isinstance(key, str) and key.isidentifier():
                 text += f".{key}" if text else key
@@ -287,9 +299,6 @@ class Walk:
                 thing.parts[name] = self._add(cell, CELL, Place(thing, name), thing.given)
             else:
                 thing.parts[name] = self.things[id(cell)]
-        for name in ("__defaults__", "__kwdefaults__"):
-            if getattr(f, name):
-                self._part(thing, name, getattr(f, name), False)
         if not is_library(f.__module__):
             self.names |= names_in(f.__code__)
             self._space(f.__globals__)
@@ -310,14 +319,12 @@ class Walk:
 def _parts_of(value: Any) -> tuple[str, ...]:
     if isinstance(value, types.MethodType):
         return "__self__", "__func__"
-    if isinstance(value, functools.partial):
-        return "func", "args", "keywords"
     return ("function",)
 
 
 _KINDS: dict[type, Kind] = {
     list: LIST, tuple: TUPLE, dict: DICTIONARY, OrderedDict: DICTIONARY, set: SET, frozenset: SET,
-    types.FunctionType: FUNCTION, types.MethodType: BOUND, functools.partial: BOUND,
+    types.FunctionType: FUNCTION, types.MethodType: BOUND, functools.partial: PARTIAL,
 }  # fmt: skip
 
 

@@ -65,11 +65,14 @@ class Choices:
         path = place.path
         if path in self.guarded:
             return False
-        if path in self.lifted:
-            return True
-        if place.owner.given and _is_argument(place.owner):
-            return True
-        return kind is float and value != 0.0 and len(path) >= 3 and path[-3] == "param_groups"
+        if is_option(path):  # zero switches a term off, which the program then does not have
+            return value != 0.0 and (kind is float or path in self.lifted)
+        return path in self.lifted or (place.owner.given and _is_argument(place.owner))
+
+
+def is_option(path: Path) -> bool:
+    """Whether this is where an optimiser has a hyper-parameter, such as `param_groups[0]["betas"][1]`."""
+    return "param_groups" in path[-4:-2]
 
 
 def _is_argument(thing: Thing) -> bool:
