@@ -249,7 +249,15 @@ def test_hostile_arrays():
     frozen = base[:2, :3].copy()
     frozen.flags.writeable = False
     swapped = base[:2, :3].astype(">f8")
-    for x in (base[:2, :3], base[::2, ::2], base[:2, :3][::-1], np.asfortranarray(base[:2, :3]), misaligned, frozen, swapped):
+    for x in (
+        base[:2, :3],
+        base[::2, ::2],
+        base[:2, :3][::-1],
+        np.asfortranarray(base[:2, :3]),
+        misaligned,
+        frozen,
+        swapped,
+    ):
         assert_equal(f(x), (x * 2 + 1).sum(axis=0))
     assert plain.shape == (3,)
     for x in (base, base[0], np.float64(3.0), np.ones((0, 3)), np.ones((2, 3), np.float16), np.ones((2, 3), complex)):
@@ -281,7 +289,7 @@ def test_subclasses_and_objects_run_as_they_are():
     assert f(np.ones(2)).tolist() == [2, 2]
 
 
-def test_a_profiler_goes_on(executor):
+def test_a_profiler_goes_on():
     profiler = cProfile.Profile()
     profiler.enable()
     jit(lambda x: x + 1)(np.ones(1))

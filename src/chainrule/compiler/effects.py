@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compiler.places import Walk, is_library
+from chainrule.compiler.kinds import is_library
+from chainrule.compiler.places import Walk
 from chainrule.errors import SideEffectError, explain
 
 _CLOCKS = tuple(
@@ -120,7 +121,7 @@ class Watch:
     @contextmanager
     def open(self) -> Generator[None]:
         """Watch this thread meanwhile."""
-        before = sys.getprofile()
+        before: Any = sys.getprofile()
         sys.setprofile(self.profile())
         try:
             yield
@@ -157,7 +158,9 @@ class Generators:
     """The states of NumPy's generators: a draw by hand would be a constant of the program."""
 
     def __init__(self, walk: Walk) -> None:
-        self.found: list[tuple[str, _Bits | _Legacy]] = [(str(place), _Bits(generator)) for generator, place in walk.generators.values()]
+        self.found: list[tuple[str, _Bits | _Legacy]] = [
+            (str(place), _Bits(generator)) for generator, place in walk.generators.values()
+        ]
         self.found.append(("np.random", _Legacy()))
         self.before = [generator.get() for _, generator in self.found]
 

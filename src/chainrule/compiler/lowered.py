@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chainrule.backends.abstract import Equation, reach_equations
+from chainrule.compiler.kinds import kind_of
 from chainrule.compiler.program import Program
 from chainrule.errors import describe
 
@@ -72,11 +73,12 @@ def signature(program: Program) -> Any:
 
 def _frozen(value: Any) -> Any:
     """Parameters as something that can be compared and has a hash; an object is itself."""
-    if isinstance(value, (tuple, list)):
-        return (type(value).__name__, *(_frozen(v) for v in value))  # pyright: ignore[reportUnknownVariableType]
+    kind = kind_of(value)
+    if kind in (tuple, list):
+        return (kind.__name__, *map(_frozen, value))
     if hasattr(value, "tobytes"):
         return value.tobytes(), value.shape, str(value.dtype)
-    if isinstance(value, slice):
+    if kind is slice:
         return "slice", _frozen(value.start), _frozen(value.stop), _frozen(value.step)
     if isinstance(value, float):
         return repr(value)
@@ -84,7 +86,7 @@ def _frozen(value: Any) -> Any:
         hash(value)
     except TypeError:
         return _Same(value)
-    return type(value), value
+    return kind, value
 
 
 class _Same:

@@ -10,98 +10,20 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from chainrule import modes
 from chainrule.backends.abstract import Abstract, Equation, reach_equations
 from chainrule.backends.registry import is_foreign
 from chainrule.compiler.effects import Generators, Watch, find_line
-from chainrule.compiler.places import (
-    LIST,
-    MISSING,
-    OPAQUE,
-    SET,
-    TENSOR,
-    TUPLE,
-    Place,
-    Thing,
-    Walk,
-    is_library,
-    names_in,
-)
+from chainrule.compiler.inputs import AgainError, Choices, EagerError, Input
+from chainrule.compiler.kinds import ARRAY, LIST, MISSING, OPAQUE, SCALAR, SET, TENSOR, TUPLE, is_library, kind_of
+from chainrule.compiler.places import Place, Thing, Walk, names_in
 from chainrule.compiler.results import Code, KeptError, Results, kept_error
-from chainrule.core.calls import is_tensor, wrap
+from chainrule.core.calls import wrap
 from chainrule.core.equations import Trace, tracing
 from chainrule.core.graph import Node, is_freed, leaf_node, next_number
 from chainrule.errors import SideEffectError, explain
 from chainrule.transforms.arguments import identity
 
 _IDENTITY: Any = identity.primitive  # pyright: ignore[reportFunctionMemberAccess]
-Path = tuple[Any, ...]
-
-
-class EagerError(Exception):
-    """The function cannot run compiled, for the reason given, and runs as it is."""
-
-
-class AgainError(Exception):
-    """The trace has to begin again, knowing more."""
-
-
-class Choices:
-    """What earlier traces of a function taught about its numbers: by path, whether they are inputs or guarded."""
-
-    def __init__(self) -> None:
-        self.lifted: set[Path] = set()
-        self.guarded: set[Path] = set()
-        self.names: set[str] = set()
-        self.spaces: dict[int, dict[str, Any]] = {}
-
-    def is_live(self, place: Place, value: Any) -> bool:
-        """Whether a number is an input: arguments, the floats of an optimiser's groups, and what was seen to change."""
-        kind = type(value)
-        if kind not in (int, float) and not isinstance(value, np.generic):
-            return False
-        path = place.path
-        if path in self.guarded:
-            return False
-        if is_option(path):  # zero switches a term off, which the program then does not have
-            return value != 0.0 and (kind is float or path in self.lifted)
-        return path in self.lifted or (place.owner.given and _is_argument(place.owner))
-
-
-def is_option(path: Path) -> bool:
-    """Whether this is where an optimiser has a hyper-parameter, such as `param_groups[0]["betas"][1]`."""
-    return "param_groups" in path[-4:-2]
-
-
-def _is_argument(thing: Thing) -> bool:
-    """Whether a container is one of the arguments, or within one."""
-    place = thing.first
-    while place is not None and place.owner.kind.by_name is False:
-        place = place.owner.first
-    return place is None
-
-
-class Input:
-    """An array or a number that the program reads from a place."""
-
-    __slots__ = ("box", "equation", "number", "places", "value")
-
-    def __init__(self, number: int, value: Any, place: Place) -> None:
-        self.number = number
-        self.value = value
-        self.places = [place]
-        kind = type(value)
-        weak = kind in (int, float)
-        like = np.asarray(value)
-        self.box = Abstract(like.shape, like.dtype, None, weak, fixed=weak or isinstance(value, np.generic))
-        self.equation = self.box.equation
-
-    @property
-    def is_array(self) -> bool:
-        """Whether it is memory that can be written."""
-        return type(self.value) is np.ndarray
 
 
 class Noted(Trace):
@@ -153,18 +75,18 @@ class Run:
     def _find_inputs(self) -> None:
         for thing in self.walk:
             for key, value in thing.before.items():
-                kind = type(value)
-                if kind is np.ndarray:
+                kind = kind_of(value)
+                if kind is ARRAY:
                     if value.dtype.kind not in "biufc":
                         continue
                     if not value.dtype.isnative:
                         raise EagerError("an array in foreign byte order")
                     self._input(value, Place(thing, key), id(value))
-                elif kind in (int, float) or isinstance(value, np.generic):
+                elif kind in (int, float) or isinstance(value, SCALAR):
                     place = Place(thing, key)
                     if thing.kind is TENSOR or self.choices.is_live(place, value):
                         self._input(value, place, None)
-                elif isinstance(value, np.ndarray) or is_foreign(value):
+                elif isinstance(value, ARRAY) or is_foreign(value):
                     raise EagerError(f"an array of {kind.__module__}.{kind.__name__}")
 
     def _input(self, value: Any, place: Place, identity: int | None) -> None:
@@ -203,7 +125,7 @@ class Run:
     def _rebuild(self, thing: Thing, tuples: dict[int, dict[Any, Any]]) -> None:
         """Another tuple in the places of one that holds arrays or live numbers."""
         entries = [tuples[thing.number].get(k, v) for k, v in enumerate(thing.value)]
-        kind = type(thing.value)
+        kind = kind_of(thing.value)
         made = kind._make(entries) if hasattr(kind, "_make") else kind(entries)
         for owner, key in [*([thing.first] if thing.first else []), *self.walk.others.get(id(thing.value), ())]:
             if owner.kind is TUPLE:
@@ -238,21 +160,7 @@ class Run:
     def restore(self) -> None:
         """Leave every object as it was."""
         for thing in self.walk:
-            if thing.kind in (SET, TUPLE, OPAQUE):
-                continue
-            if thing.kind is LIST:
-                thing.value[:] = thing.before.values()
-                continue
-            now = thing.now()
-            for key, value in thing.before.items():
-                if now.get(key, MISSING) is not value:
-                    if value is MISSING:
-                        thing.kind.delete(thing.value, key)
-                    else:
-                        thing.kind.write(thing.value, key, value)
-            for key in now:
-                if key not in thing.before and thing.kind is not TENSOR:
-                    thing.kind.delete(thing.value, key)
+            thing.restore()
         for thing, node, shared, written, aliases in self.nodes:
             tensor = thing.value
             tensor.node = node
@@ -356,7 +264,7 @@ class Traced:
             self.effects.append(Effect(thing, key, None))
             return
         try:
-            text = self.results.expression(value, as_array=type(before) is np.ndarray or key == "grad")
+            text = self.results.expression(value, as_array=kind_of(before) is ARRAY or key == "grad")
         except KeptError as error:
             where = self._line(lambda: thing.now().get(key, MISSING) is not self._expected(thing, key))
             raise kept_error(str(place), where, f"a {error} keeps a traced value") from None
@@ -381,7 +289,7 @@ class Traced:
         again = Run(run.f, list(run.given_arguments), run.given_keywords, run.choices)
 
         def go() -> None:
-            again._put_boxes()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+            again._put_boxes()  # pyright: ignore[reportPrivateUsage]
             with tracing(Trace()):
                 again.f(*again.arguments, **again.keywords)
 
@@ -405,7 +313,7 @@ class Traced:
 
 def _is_same(value: Any, expected: Any) -> bool:
     """Whether two plain values are the same one, whatever object they are."""
-    kind = type(value)
+    kind = kind_of(value)
     if kind is not type(expected) or kind not in (int, float, str, bytes, bool, complex):
         return False
     return value == expected and repr(value) == repr(expected)
