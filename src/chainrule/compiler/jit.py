@@ -175,7 +175,7 @@ class Jit:
         self._lift_changed(arguments, keywords)
         for _ in range(100):
             self._stats["traces"] += 1
-            run = Run(self.function, list(arguments), dict(keywords), self._choices, careful)
+            run = Run(self.function, list(arguments), dict(keywords), self._choices, careful, self._compiled)
             try:
                 run.go()
                 if run.has_learnt() or run.is_over:

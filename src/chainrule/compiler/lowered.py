@@ -65,10 +65,24 @@ def signature(program: Program) -> Any:
         source: Any = equation.source
         constant = None if source is None else (source.tobytes(), source.strides)
         arguments = tuple(numbers[a.number] for a in equation.arguments)
-        name = equation.primitive if isinstance(equation.primitive, str) else id(equation.primitive)
-        parts.append((name, arguments, _frozen(equation.parameters), equation.shape, str(equation.dtype), constant))
+        parts.append(
+            (
+                _frozen_primitive(equation.primitive),
+                arguments,
+                _frozen(equation.parameters),
+                equation.shape,
+                str(equation.dtype),
+                constant,
+            )
+        )
     outputs = tuple(numbers[e.number] for e in program.outputs)
     return tuple(parts), outputs, program.targets, program.watched, tuple(numbers[e.number] for e in program.flagged)
+
+
+def _frozen_primitive(primitive: Any) -> Any:
+    if hasattr(primitive, "turns"):  # a loop, which has a program of its own
+        return signature(primitive.program), primitive.carried, primitive.firsts, primitive.turns
+    return primitive if isinstance(primitive, str) else _Same(primitive)
 
 
 def _frozen(value: Any) -> Any:

@@ -46,7 +46,7 @@ from chainrule.core.calls import is_tensor
 from chainrule.core.primitive import Primitive
 
 _CLOSED: Any = (
-    Primitive, type(sys), types.BuiltinFunctionType, np.ufunc, np.random.Generator, np.random.RandomState,
+    Primitive, type(sys), types.BuiltinFunctionType, np.ufunc, np.random.Generator,
     weakref.ReferenceType, ContextVar, types.CodeType, types.GeneratorType, property,
 )  # fmt: skip
 

@@ -8,13 +8,29 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from chainrule.backends.abstract import Abstract, Equation, reach_equations
 from chainrule.backends.registry import is_foreign
 from chainrule.compiler.effects import Generators, Watch, find_line
 from chainrule.compiler.inputs import AgainError, Choices, EagerError, Input
-from chainrule.compiler.kinds import ARRAY, LIST, MISSING, OPAQUE, SCALAR, SET, TENSOR, TUPLE, is_library, kind_of
+from chainrule.compiler.kinds import (
+    ARRAY,
+    BOUND,
+    FUNCTION,
+    LIST,
+    MISSING,
+    OPAQUE,
+    PARTIAL,
+    SCALAR,
+    SET,
+    TENSOR,
+    TUPLE,
+    is_library,
+    kind_of,
+)
+from chainrule.compiler.loops import looped
 from chainrule.compiler.places import Place, Thing, Walk, names_in
 from chainrule.compiler.results import Code, KeptError, Results, kept_error
 from chainrule.core.calls import wrap
@@ -29,9 +45,24 @@ _IDENTITY: Any = identity.primitive  # pyright: ignore[reportFunctionMemberAcces
 class Noted(Trace):
     """The trace of a compiled function: a number that is asked for its value is guarded from then on."""
 
-    def __init__(self, careful: bool, run: Run) -> None:
+    def __init__(self, careful: bool, run: Run, compile_program: Any) -> None:
         super().__init__(careful)
         self.run = run
+        self.compile = compile_program
+        """What makes the body of a loop ready."""
+
+    def slots(self) -> list[tuple[Any, Callable[[Any], None]]]:
+        """What stands in all places now, each with the way to put something else there."""
+        return [
+            (value, partial(thing.kind.write, thing.value, key))
+            for thing in self.run.walk
+            if thing.kind not in (SET, TUPLE, OPAQUE, FUNCTION, BOUND, PARTIAL)
+            for key, value in thing.now().items()
+        ]
+
+    def loop(self, *of: Any) -> Any:
+        """A loop as one equation, or None."""
+        return looped(self, *of)
 
     def asked(self, box: Abstract) -> None:
         """**Raises** AgainError where the value depends on nothing but numbers of Python's."""
@@ -48,15 +79,16 @@ class Run:
     """A function, its arguments, and everything reached from them, with boxes in all places."""
 
     def __init__(
-        self, f: Any, arguments: list[Any], keywords: dict[str, Any], choices: Choices, careful: bool = False
-    ) -> None:
+        self, f: Any, arguments: list[Any], keywords: dict[str, Any], choices: Choices, careful: bool = False,
+        compile_program: Any = None,
+    ) -> None:  # fmt: skip
         self.f = f
         self.given_arguments, self.given_keywords = tuple(arguments), dict(keywords)
         self.arguments, self.keywords = list(arguments), dict(keywords)
         self.choices = choices
         self.walk = Walk(f, self.arguments, self.keywords, choices.names, list(choices.spaces.values()))
         self.watch = Watch()
-        self.trace = Noted(careful, self)
+        self.trace = Noted(careful, self, compile_program)
         self.inputs: list[Input] = []
         self._by_array: dict[int, Input] = {}
         self._by_box: dict[int, Input] = {}
