@@ -39,7 +39,13 @@ def scan(f: Callable[[Any, Any], Any], init: Tree, xs: Tree = None, length: int 
     turns = _turns(leaves, length)
     carry: Any = init
     results: list[Any] = []
+    trace: Trace | None = modes.tracing.get() if modes.unusual else None
+    before = _newest()
     for k in range(turns):
+        if k == 1 and trace is not None:
+            looped = trace.loop(f, carry, leaves, structure, 1, turns - 1, _newest() - before)
+            if looped is not None:
+                return looped[0], _joined(results[0], looped[1])
         after, result = _pair(f(carry, tree.unflatten(structure, [leaf[k] for leaf in leaves])))
         _same_kind("scan", carry, after)
         carry = after
@@ -47,7 +53,7 @@ def scan(f: Callable[[Any, Any], Any], init: Tree, xs: Tree = None, length: int 
     return carry, _stacked(results)
 
 
-def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Tree) -> Tree:
+def fori_loop(lower: int, upper: int, body: Callable[[Any, Any], Any], init: Tree) -> Tree:
     """`value = body(i, value)` for i from `lower` up to but without `upper`, from `value = init`.
 
     The value keeps its tree, shapes and dtypes.  **Raises** ShapeError, ArgumentError.
@@ -56,8 +62,18 @@ def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Tre
     >>> cr.fori_loop(0, 4, lambda i, x: x * 2.0 + i, 1.0)
     27.0
     """
-    value = init
-    for k in range(_whole("fori_loop", "lower", lower), _whole("fori_loop", "upper", upper)):
+    value, turns = init, range(_whole("fori_loop", "lower", lower), _whole("fori_loop", "upper", upper))
+    trace: Trace | None = modes.tracing.get() if modes.unusual else None
+    before = _newest()
+    for k in turns:
+        if k == turns.start + 1 and trace is not None:
+
+            def f(value: Any, k: Any) -> tuple[Any, None]:
+                return body(Abstract((), k.dtype, k.equation, weak=True), value), None
+
+            looped = trace.loop(f, value, [np.array(turns)], [None], 1, len(turns) - 1, _newest() - before)
+            if looped is not None:
+                return looped[0]
         made = body(k, value)
         _same_kind("fori_loop", value, made)
         value = made
@@ -84,11 +100,12 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
         return true_fn(*operands) if asked else false_fn(*operands)
     asked = Abstract((), asked.dtype, asked.equation)
     asked = asked if asked.dtype.kind == "b" else not_equal(asked, 0)
-    draws, places = len(trace.draws), list(trace.places())
+    draws, places = len(trace.draws), [value for value, _ in trace.slots()]
     (yes, after_yes), (no, after_no) = [_branch(trace, f, operands) for f in (true_fn, false_fn)]
     if len(trace.draws) != draws:
         raise TraceError(explain("cond", "a branch draws random numbers", remedy="the draw before the branches"))
-    if any(a is not b for a, b in zip(places, trace.places(), strict=True)):
+    now = [value for value, _ in trace.slots()]
+    if len(now) != len(places) or any(a is not b for a, b in zip(places, now, strict=True)):
         fault = "a branch rebinds what it closes over, and nobody knows which branch is taken"
         raise TraceError(explain("cond", fault, remedy="the new value as a result, or a write in place"))
     for box in {**after_yes, **after_no}:
@@ -187,6 +204,18 @@ def _stacked(results: Sequence[Tree]) -> Tree:
     leaves, structure = tree.flatten(results[0])
     columns = [_leaves_of("scan", structure, result) for result in results]
     return tree.unflatten(structure, [_column([row[k] for row in columns]) for k in range(len(leaves))])
+
+
+def _newest() -> int:
+    """The number of the newest equation."""
+    return Equation(None, (), (), (), np.dtype(bool)).number if modes.unusual else 0
+
+
+def _joined(first: Tree, others: Tree) -> Tree:
+    """The result of the first turn before the stacked ones of the others."""
+    leaves, structure = tree.flatten(first)
+    rest = tree.flatten_as(structure, others, "scan")
+    return tree.unflatten(structure, [joining.concat([_column([a]), b]) for a, b in zip(leaves, rest, strict=True)])
 
 
 def _column(values: list[Any]) -> Any:

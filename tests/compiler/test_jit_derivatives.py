@@ -158,8 +158,7 @@ def test_a_zero_cotangent_stays_zero():
 
 def test_only_calls_that_meet_it_run_the_careful_program():
     compiled = jit(cr.grad(lambda x: cr.where(x > 0.0, cr.sqrt(x), x).sum()))
-    for x in ([1.0, 2.0], [0.0, 4.0], [1.0, 4.0], [-1.0, 4.0]):
-        x = np.array(x)
+    for x in map(np.array, ([1.0, 2.0], [0.0, 4.0], [1.0, 4.0], [-1.0, 4.0])):
         np.testing.assert_allclose(compiled(x), np.where(x > 0, 0.5 / np.sqrt(np.where(x > 0, x, 1.0)), 1.0))
     assert 1 <= compiled.stats()["careful"] <= 2
 

@@ -76,7 +76,7 @@ def test_a_list_that_changes_its_length(f, offset):
     with pytest.raises(SideEffectError) as found:
         jit(f)(np.ones(2))
     assert line(f, offset) in str(found.value)
-    assert (LOG, KEPT) == before
+    assert before == (LOG, KEPT)
 
 
 def test_an_object_that_keeps_a_traced_value():

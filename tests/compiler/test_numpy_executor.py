@@ -227,3 +227,18 @@ def test_a_hundred_thousand_operations() -> None:
     x = np.ones(3)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(run(f, x)[0], f(x)[0])
+
+
+@pytest.mark.parametrize("name", [name for name, record in RECORDS.items() if any(record.rules)])
+def test_a_cotangent_that_is_known_while_the_operands_are_traced(name: str) -> None:
+    record = RECORDS[name]
+    for example in examples(record):
+        wanted = differentiable(record, example)
+        cts = cotangents(generator(record, "known"), call(record, example.arrays, example.parameters))
+
+        def gradients(*arrays: Any, example: Example = example, wanted: Any = wanted, cts: Any = cts) -> list[Any]:
+            operands = [leaf(a) if k in wanted else wrap(a, None) for k, a in enumerate(arrays)]
+            return sweep([operands[k] for k in wanted], call(record, operands, example.parameters), cts)
+
+        for one, other in zip(run(gradients, *example.arrays), gradients(*example.arrays), strict=True):
+            near(one, other, f"gradient of {name} with a known cotangent")

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from chainrule.backends.abstract import Abstract, Equation, reach_equations
-from chainrule.compiler.places import TENSOR, Thing
+from chainrule.compiler.inputs import EagerError
+from chainrule.compiler.kinds import TENSOR
+from chainrule.compiler.places import Thing
 from chainrule.compiler.program import Program
 from chainrule.compiler.results import name_of
 from chainrule.compiler.simplify import assemble
-from chainrule.compiler.trace import EagerError, Traced
+from chainrule.compiler.trace import Traced
 from chainrule.core.calls import PICK, general, wrap
 from chainrule.core.equations import Trace, tracing
 from chainrule.core.graph import Node, next_number, reach

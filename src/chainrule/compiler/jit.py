@@ -13,24 +13,26 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from chainrule import modes
-from chainrule.compiler.effects import users_line
 from chainrule.compiler.differentiable import Differentiable
-from chainrule.compiler.executors import compiler, name_of_executor
+from chainrule.compiler.effects import raised_in, users_line
+from chainrule.compiler.executors import compiler, name_of_executor, prepare
 from chainrule.compiler.guards import MISS, Miss
+from chainrule.compiler.inputs import AgainError, Choices, EagerError
+from chainrule.compiler.kinds import kind_of
 from chainrule.compiler.lowered import Lowered, signature
 from chainrule.compiler.places import Place, Walk, register_bound
 from chainrule.compiler.program import Program
 from chainrule.compiler.specialisation import Specialisation, program_of
 from chainrule.compiler.state import State
 from chainrule.compiler.strict import compared
-from chainrule.compiler.trace import AgainError, Choices, EagerError, Run, Traced
+from chainrule.compiler.trace import Run, Traced
 from chainrule.errors import ArgumentError, TraceError, describe, explain
 
 _WARN_AFTER = 8
@@ -102,7 +104,7 @@ class Jit:
         try:
             made = self._specialise(arguments, keywords, careful=False)
         except EagerError as error:
-            known[0], known[2] = str(error), 2 * known[1]
+            known[0], known[2] = str(error), 2 * known[1] - 1  # tried again at the 2nd, 4th, 8th such call
             return self._undone(str(error), arguments, keywords)
         del self._refused[key]
         self._first(made)
@@ -169,10 +171,11 @@ class Jit:
 
     # --------------------------------------------------------------------------------------------------- tracing
     def _traced(self, arguments: Sequence[Any], keywords: dict[str, Any], careful: bool) -> Traced:
+        prepare(name_of_executor(self._executor))
         self._lift_changed(arguments, keywords)
         for _ in range(100):
             self._stats["traces"] += 1
-            run = Run(self.function, list(arguments), dict(keywords), self._choices, careful)
+            run = Run(self.function, list(arguments), dict(keywords), self._choices, careful, self._compiled)
             try:
                 run.go()
                 if run.has_learnt() or run.is_over:
@@ -183,6 +186,8 @@ class Jit:
             except TraceError as error:
                 if self._guard_numbers(run):
                     continue
+                if raised_in(error).startswith("chainrule.optim"):
+                    raise EagerError(str(error)) from None  # one step as it is, and the next can be traced
                 _name_line(error)
                 raise
             except EagerError:
@@ -271,13 +276,13 @@ def _nothing(*_: Any) -> Miss:
 
 def _types(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """What tells calls of one kind from those of another, roughly."""
-    leaves = [*arguments, *keywords, *keywords.values()]
-    return tuple((type(leaf), getattr(leaf, "shape", None), str(getattr(leaf, "dtype", ""))) for leaf in leaves)
+    leaves: list[Any] = [*arguments, *keywords, *keywords.values()]
+    return tuple((kind_of(leaf), getattr(leaf, "shape", None), str(getattr(leaf, "dtype", ""))) for leaf in leaves)
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], tuple):  # pyright: ignore[reportUnknownArgumentType]
-        return describe(np.broadcast_to(np.zeros((), value[1]), value[0]))  # pyright: ignore[reportUnknownArgumentType]
+    if kind_of(value) is tuple:  # the type of an array
+        return describe(np.broadcast_to(np.zeros((), value[1]), value[0]))
     return repr(value)[:40]
 
 
@@ -309,7 +314,7 @@ def jit(f: Any = None, *, strict: bool = False, executor: str | None = None) -> 
     array([1., 2.])
     """
     if f is None:
-        return lambda g: jit(g, strict=strict, executor=executor)
+        return partial(jit, strict=strict, executor=executor)
     if isinstance(f, Jit):
         f = f.function
     if not callable(f):
@@ -320,7 +325,7 @@ def jit(f: Any = None, *, strict: bool = False, executor: str | None = None) -> 
 
 def _renew_locks() -> None:
     for compiled in list(_all):
-        compiled._lock = threading.RLock()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        compiled._lock = threading.RLock()  # pyright: ignore[reportPrivateUsage]
 
 
 register_bound(Jit)

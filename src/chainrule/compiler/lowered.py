@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chainrule.backends.abstract import Equation, reach_equations
+from chainrule.compiler.kinds import kind_of
 from chainrule.compiler.program import Program
 from chainrule.compiler.report import drawing as kernels_drawn
 from chainrule.errors import describe
@@ -87,19 +88,34 @@ def signature(program: Program) -> Any:
         source: Any = equation.source
         constant = None if source is None else (source.tobytes(), source.strides)
         arguments = tuple(numbers[a.number] for a in equation.arguments)
-        name = equation.primitive if isinstance(equation.primitive, str) else id(equation.primitive)
-        parts.append((name, arguments, _frozen(equation.parameters), equation.shape, str(equation.dtype), constant))
+        parts.append(
+            (
+                _frozen_primitive(equation.primitive),
+                arguments,
+                _frozen(equation.parameters),
+                equation.shape,
+                str(equation.dtype),
+                constant,
+            )
+        )
     outputs = tuple(numbers[e.number] for e in program.outputs)
     return tuple(parts), outputs, program.targets, program.watched, tuple(numbers[e.number] for e in program.flagged)
 
 
+def _frozen_primitive(primitive: Any) -> Any:
+    if hasattr(primitive, "turns"):  # a loop, which has a program of its own
+        return signature(primitive.program), primitive.carried, primitive.firsts, primitive.turns
+    return primitive if isinstance(primitive, str) else _Same(primitive)
+
+
 def _frozen(value: Any) -> Any:
     """Parameters as something that can be compared and has a hash; an object is itself."""
-    if isinstance(value, (tuple, list)):
-        return (type(value).__name__, *(_frozen(v) for v in value))  # pyright: ignore[reportUnknownVariableType]
+    kind = kind_of(value)
+    if kind in (tuple, list):
+        return (kind.__name__, *map(_frozen, value))
     if hasattr(value, "tobytes"):
         return value.tobytes(), value.shape, str(value.dtype)
-    if isinstance(value, slice):
+    if kind is slice:
         return "slice", _frozen(value.start), _frozen(value.stop), _frozen(value.step)
     if isinstance(value, float):
         return repr(value)
@@ -107,7 +123,7 @@ def _frozen(value: Any) -> Any:
         hash(value)
     except TypeError:
         return _Same(value)
-    return type(value), value
+    return kind, value
 
 
 class _Same:

@@ -58,7 +58,8 @@ def owners_of(equations: Sequence[Equation]) -> dict[int, Equation]:
     for equation in equations:
         source: Any = equation
         if equation.primitive == "pick":
-            source = equation.arguments[0].arguments[0]
+            whole = equation.arguments[0]
+            source = equation if getattr(whole.primitive, "fresh", False) else whole.arguments[0]
         elif equation.primitive is not None and equation.primitive.is_view:
             source = equation.arguments[0]
         owners[equation.number] = equation if source is equation else owners[source.number]

@@ -13,119 +13,42 @@ import sys
 import types
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from chainrule.compiler.kinds import (
+    ARRAY,
+    ATOMS,
+    BOUND,
+    CELL,
+    CLASS,
+    DEFAULTS,
+    DICTIONARY,
+    FUNCTION,
+    LIST,
+    MISSING,
+    OBJECT,
+    OPAQUE,
+    PARTIAL,
+    PARTS,
+    SET,
+    SPACE,
+    TENSOR,
+    TUPLE,
+    Kind,
+    is_library,
+    kind_of,
+)  # fmt: skip
 from chainrule.core.calls import is_tensor
 from chainrule.core.primitive import Primitive
 
-ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), range, slice, np.generic, np.dtype)
-"""Values without parts: what they are is all there is to know."""
-MISSING: Any = type("Missing", (), {"__repr__": lambda _: "nothing"})()
-LONGEST = 1000
-"""The longest list or dictionary of plain values whose content is compared at every call."""
-_CLOSED = (
-    Primitive, type(sys), types.BuiltinFunctionType, np.ufunc, np.random.Generator, np.random.RandomState,
+_CLOSED: Any = (
+    Primitive, type(sys), types.BuiltinFunctionType, np.ufunc, np.random.Generator,
     weakref.ReferenceType, ContextVar, types.CodeType, types.GeneratorType, property,
 )  # fmt: skip
-_LIBRARIES = frozenset({"", "chainrule", "numpy", *sys.stdlib_module_names}) - {"__main__"}
-"""Generated code has no module's name."""
-
-
-def is_library(module: Any) -> bool:
-    """Whether code of this module's name is chainrule's, NumPy's or Python's own: its globals are no one's state."""
-    return str(module).partition(".")[0] in _LIBRARIES or str(module).startswith("namedtuple_")
-
-
-def kind_of(value: Any) -> Any:
-    """Its class."""
-    return type(value)  # pyright: ignore[reportUnknownVariableType]
-
-
-class Kind(NamedTuple):
-    """How the places of one kind of thing are read, written and spelled in code."""
-
-    name: str
-    read: Callable[[Any], dict[Any, Any]]
-    write: Callable[[Any, Any, Any], None]
-    delete: Callable[[Any, Any], None]
-    by_name: bool = True
-    """Whether a place counts only if code that was entered names it."""
-
-
-def _fixed(*_: Any) -> None:
-    raise TypeError("what stands here is fixed")
-
-
-def _put(value: Any, key: Any, content: Any) -> None:
-    value[key] = content
-
-
-def _drop(value: Any, key: Any) -> None:
-    del value[key]
-
-
-def _own(value: Any) -> dict[str, Any]:
-    """The attributes of an object; the mutable ones of its class too, where the user wrote it."""
-    found: dict[str, Any] = dict(getattr(value, "__dict__", ()))
-    for base in kind_of(value).__mro__:
-        if is_library(base.__module__):
-            continue
-        for name in _slots(base):
-            if hasattr(value, name):
-                found.setdefault(name, getattr(value, name))
-    return found
-
-
-def _slots(base: type) -> Iterable[str]:
-    names = vars(base).get("__slots__", ())
-    return [n for n in ((names,) if isinstance(names, str) else names) if not n.startswith("__")]
-
-
-def _set_attribute(value: Any, key: str, content: Any) -> None:
-    attributes = getattr(value, "__dict__", None)
-    if attributes is not None and (key in attributes or not hasattr(kind_of(value), key)):
-        attributes[key] = content
-    else:
-        object.__setattr__(value, key, content)
-
-
-def _delete_attribute(value: Any, key: str) -> None:
-    value.__dict__.pop(key, None)
-
-
-def _class_data(value: Any) -> dict[str, Any]:
-    """What a user's class holds itself: no functions, nothing that Python put there."""
-    return {
-        name: held
-        for name, held in vars(value).items()
-        if not (name.startswith("__") or callable(held) or hasattr(held, "__get__"))
-    }
-
-
-TENSOR = Kind("tensor", lambda t: {"data": t.data, "grad": t.grad}, setattr, _fixed)
-LIST = Kind("list", lambda v: dict(enumerate(v)), _put, _drop, False)
-TUPLE = Kind("tuple", lambda v: dict(enumerate(v)), _fixed, _fixed, False)
-DICTIONARY = Kind("dictionary", dict, _put, _drop, False)
-SET = Kind("set", lambda _: {}, _fixed, _fixed)
-OBJECT = Kind("object", _own, _set_attribute, _delete_attribute)
-CLASS = Kind("class", _class_data, setattr, delattr)
-SPACE = Kind("space", lambda _: {}, _put, _drop)
-"""The globals of a module, of which only the names that code has are looked at."""
-CELL = Kind("cell", lambda c: _cell(c), setattr, lambda c, _: delattr(c, "cell_contents"))
-FUNCTION = Kind("function", lambda _: {}, _fixed, _fixed)
-BOUND = Kind("bound", lambda _: {}, _fixed, _fixed, False)
-OPAQUE = Kind("opaque", lambda _: {}, _fixed, _fixed)
-
-
-def _cell(cell: types.CellType) -> dict[str, Any]:
-    try:
-        return {"cell_contents": cell.cell_contents}
-    except ValueError:  # empty
-        return {}
 
 
 class Thing:
@@ -151,6 +74,24 @@ class Thing:
             return {name: self.value.get(name, MISSING) for name in self.names}
         return self.kind.read(self.value)
 
+    def restore(self) -> None:
+        """Let it hold what it held before."""
+        if self.kind in (SET, TUPLE, OPAQUE):
+            return
+        if self.kind is LIST:
+            self.value[:] = self.before.values()
+            return
+        now = self.now()
+        for key, value in self.before.items():
+            if now.get(key, MISSING) is value:
+                continue
+            if value is MISSING:
+                self.kind.delete(self.value, key)
+            else:
+                self.kind.write(self.value, key, value)
+        for key in now.keys() - self.before.keys():
+            self.kind.delete(self.value, key)
+
 
 class Place(NamedTuple):
     """Something that stands somewhere: `owner[key]`, whatever that means for the owner."""
@@ -172,7 +113,9 @@ class Place(NamedTuple):
         """As a user would write it: `self.scale`, `history[3]`, `lr`."""
         text = ""
         for key in self.path:
-            if key in ("f", "arguments", "keywords", "cell_contents", "function") or isinstance(key, tuple):
+            if key in ("f", "arguments", "keywords", "cell_contents", "function", *DEFAULTS, *PARTS) or isinstance(
+                key, tuple
+            ):
                 continue
             if isinstance(key, str) and key.isidentifier():
                 text += f".{key}" if text else key
@@ -243,7 +186,7 @@ class Walk:
 
     def meet(self, value: Any, place: Place, given: bool) -> Thing | None:
         """Take note of what stands in a place; None for what has no parts."""
-        if isinstance(value, ATOMS) or value is MISSING or type(value) is np.ndarray:
+        if isinstance(value, ATOMS) or value is MISSING or kind_of(value) is ARRAY:
             return None
         found = self.thing(value)
         if found is not None:
@@ -287,9 +230,6 @@ class Walk:
                 thing.parts[name] = self._add(cell, CELL, Place(thing, name), thing.given)
             else:
                 thing.parts[name] = self.things[id(cell)]
-        for name in ("__defaults__", "__kwdefaults__"):
-            if getattr(f, name):
-                self._part(thing, name, getattr(f, name), False)
         if not is_library(f.__module__):
             self.names |= names_in(f.__code__)
             self._space(f.__globals__)
@@ -310,14 +250,12 @@ class Walk:
 def _parts_of(value: Any) -> tuple[str, ...]:
     if isinstance(value, types.MethodType):
         return "__self__", "__func__"
-    if isinstance(value, functools.partial):
-        return "func", "args", "keywords"
     return ("function",)
 
 
 _KINDS: dict[type, Kind] = {
     list: LIST, tuple: TUPLE, dict: DICTIONARY, OrderedDict: DICTIONARY, set: SET, frozenset: SET,
-    types.FunctionType: FUNCTION, types.MethodType: BOUND, functools.partial: BOUND,
+    types.FunctionType: FUNCTION, types.MethodType: BOUND, functools.partial: PARTIAL,
 }  # fmt: skip
 
 
@@ -335,7 +273,7 @@ def _classified(value: Any) -> Kind:
         return TENSOR
     if isinstance(value, type):
         return OPAQUE if is_library(kind_of_module(value)) else CLASS
-    if isinstance(value, (*_CLOSED, np.ndarray)):
+    if isinstance(value, (*_CLOSED, ARRAY)):
         return OPAQUE
     for base, known in ((tuple, TUPLE), (list, LIST), (dict, DICTIONARY)):
         if issubclass(kind, base):

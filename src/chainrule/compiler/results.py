@@ -16,12 +16,14 @@ import numpy as np
 
 from chainrule import tree
 from chainrule.backends.abstract import Abstract, Equation
-from chainrule.compiler.places import ATOMS, OBJECT, Thing, kind_of
+from chainrule.compiler.kinds import ARRAY, ATOMS, OBJECT, attributes_of, kind_of
+from chainrule.compiler.places import Thing
 from chainrule.core.calls import is_tensor
 from chainrule.core.graph import is_freed, leaf_node
 from chainrule.errors import SideEffectError, explain
 
 _CONSTANTS = (*ATOMS, enum.Enum, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, np.ufunc)
+_SETS: tuple[Any, ...] = (set, frozenset)
 _NUMBER = {"f": "float", "i": "int", "u": "int", "b": "bool", "c": "complex"}
 
 
@@ -106,7 +108,7 @@ class Results:
             return self._tensor(value)
         if isinstance(value, _CONSTANTS):
             return self.code.literal(value)
-        if type(value) is np.ndarray:
+        if kind_of(value) is ARRAY:
             return self._named(value, f"{self.code.constant(value.copy())}.copy()")
         return self._group(value)
 
@@ -150,10 +152,10 @@ class Results:
         if kind in (dict, OrderedDict):
             entries = "".join(f"{self.code.literal(k)}: {self.expression(v)}, " for k, v in value.items())
             return self._named(value, f"{{{entries}}}" if kind is dict else f"OrderedDict({{{entries}}})")
-        if kind in (set, frozenset) and all(isinstance(entry, ATOMS) for entry in value):
+        if kind in _SETS and all(isinstance(entry, ATOMS) for entry in value):
             return self._named(value, f"{kind.__name__}({self.code.constant(kind(value))})")
-        if isinstance(value, tuple) and hasattr(value, "_make"):
-            entries = "".join(self.expression(entry) + ", " for entry in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        if _is_named_tuple(kind):
+            entries = "".join(self.expression(entry) + ", " for entry in value)
             return self._named(value, f"{self.code.constant(kind)}._make(({entries}))")
         if tree.is_object(value):
             return self._tree(value)
@@ -176,7 +178,8 @@ class Results:
                 raise KeptError(kind.__name__)
             return self.code.constant(value)
         name = self._named(value, f"object.__new__({self.code.constant(kind)})")
-        entries = "".join(f"{key!r}: {self.expression(held)}, " for key, held in vars(value).items())
+        attributes: dict[str, Any] = dict(attributes_of(value))
+        entries = "".join(f"{key!r}: {self.expression(held)}, " for key, held in attributes.items())
         self.code.lines.append(f"{name}.__dict__.update({{{entries}}})")
         return name
 
@@ -198,6 +201,10 @@ class Results:
             else:
                 todo += OBJECT.read(found).values()
         return False
+
+
+def _is_named_tuple(kind: Any) -> bool:
+    return issubclass(kind, tuple) and hasattr(kind, "_make")  # pyright: ignore[reportUnknownArgumentType]
 
 
 def name_of(thing: Thing) -> str:

@@ -13,14 +13,17 @@ import numpy as np
 from chainrule import modes
 from chainrule.compiler.differentiable import Differentiable
 from chainrule.compiler.guards import MISS, Guards, Miss, used_inputs
-from chainrule.compiler.places import CELL, CLASS, OBJECT, TENSOR, kind_of
+from chainrule.compiler.inputs import Input
+from chainrule.compiler.kinds import ARRAY, CELL, CLASS, OBJECT, SCALAR, TENSOR, kind_of
 from chainrule.compiler.program import Program
 from chainrule.compiler.results import Code, name_of
 from chainrule.compiler.simplify import assemble
-from chainrule.compiler.trace import Effect, Input, Traced, outputs_of
+from chainrule.compiler.trace import Effect, Traced, outputs_of
 from chainrule.core.graph import next_number, own_copy
 
 Path = tuple[Any, ...]
+_A_WHILE: Any = 10_000
+"""How long NumPy may think about two arrays."""
 _ARRAYS = (np.ndarray, np.generic, int, float)
 _FAULTS = (AttributeError, LookupError, TypeError, ValueError, NameError)
 """What a check raises where something is missing or is no number: then the specialisation does not hold."""
@@ -156,8 +159,8 @@ class Look:
         targets: list[Any] = []
         others: list[Any] = []
         for value, (_, shape, dtype, is_written) in zip(values, self.types, strict=True):
-            if type(value) is not np.ndarray:
-                if not isinstance(value, np.generic) or is_written:
+            if kind_of(value) is not ARRAY:
+                if not isinstance(value, SCALAR) or is_written:
                     return MISS
             elif is_written and not value.flags.writeable:
                 return Miss("an array that would be written is read-only")
@@ -197,7 +200,7 @@ def _share(a: Any, b: Any) -> bool:
     if not np.may_share_memory(a, b):
         return False
     try:
-        return np.shares_memory(a, b, max_work=10_000)
+        return np.shares_memory(a, b, _A_WHILE)
     except np.exceptions.TooHardError:
         return True
 
@@ -218,7 +221,7 @@ def _running(traced: Traced, inputs: list[Input], guards: Guards, execute: Any, 
         if guards.loaded.get(found.number) == "number" and not direct:
             letter = "f" if type(found.value) is float else "i"
             code.space.update(float_=np.float64, int_=np.int64)
-            values.append({"f": f"asarray(float_({name}))", "i": f"asarray(int_({name}))"}[letter] if not isinstance(found.value, np.generic) else f"asarray({name})")  # fmt: skip
+            values.append({"f": f"asarray(float_({name}))", "i": f"asarray(int_({name}))"}[letter] if not isinstance(found.value, SCALAR) else f"asarray({name})")  # fmt: skip
         elif found.value.__class__ is not np.ndarray and not direct:
             values.append(f"asarray({name})")
         else:
@@ -269,7 +272,7 @@ class Adapted:
         others = [a for k, a in enumerate(arrays) if k not in self.written]
         if targets and _overlap(targets, others):
             return Miss("an array that is written shares memory with another")
-        whole = [np.require(np.ascontiguousarray(a).reshape(a.shape), None, "CA") for a in arrays]
+        whole = [np.require(np.ascontiguousarray(a).reshape(a.shape), None, ["C", "A"]) for a in arrays]
         found = self.execute(tuple(whole))
         if found.__class__ is int:
             return Miss("an array does not lie in memory as native code needs it")

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compiler.places import LIST, OPAQUE, SET, SPACE, TENSOR, TUPLE, Place, Thing, Walk
+from chainrule.compiler.kinds import ARRAY, OPAQUE, SET, TENSOR, TUPLE, kind_of
+from chainrule.compiler.places import Place, Thing, Walk
 from chainrule.core.generators import current
 
 _NOT_WRITTEN = (TUPLE, SET, OPAQUE)
@@ -18,29 +19,17 @@ class State:
     def __init__(self, f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         walk = self.walk = Walk(f, list(arguments), dict(keywords), set(), [])
         self.things = [t for t in walk if t.kind not in _NOT_WRITTEN]
-        self.held = [t.now() for t in self.things]
-        self.arrays = {
-            id(value): (value, value.copy())
-            for held in self.held
-            for value in held.values()
-            if type(value) is np.ndarray
-        }
+        self.arrays: list[tuple[Any, Any]] = [
+            (value, value.copy()) for thing in self.things for value in thing.before.values() if kind_of(value) is ARRAY
+        ]
         self.nodes = [(t.value, t.value.node, _written(t)) for t in self.things if t.kind is TENSOR]
         generators = [current(), *(g for g, _ in walk.generators.values())]
         self.generators = [(g.bit_generator, g.bit_generator.state) for g in generators]
 
     def restore(self) -> None:
-        for thing, held in zip(self.things, self.held, strict=True):
-            if thing.kind is LIST:
-                thing.value[:] = held.values()
-                continue
-            now = thing.now()
-            for key, value in held.items():
-                if now.get(key) is not value and thing.kind is not SPACE:
-                    thing.kind.write(thing.value, key, value)
-            for key in now.keys() - held.keys():
-                thing.kind.delete(thing.value, key)
-        for array, copy in self.arrays.values():
+        for thing in self.things:
+            thing.restore()
+        for array, copy in self.arrays:
             if array.flags.writeable:
                 array[...] = copy
         for tensor, node, written in self.nodes:
@@ -53,7 +42,7 @@ class State:
     def values(self) -> list[tuple[Place, Any]]:
         """What stands in all places now, arrays as copies."""
         return [
-            (Place(thing, key), np.array(value) if isinstance(value, np.ndarray) else value)
+            (Place(thing, key), np.array(value) if isinstance(value, ARRAY) else value)
             for thing in self.things
             for key, value in thing.now().items()
         ]

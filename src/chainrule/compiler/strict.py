@@ -38,7 +38,7 @@ def _value(leaf: Any) -> Any:
 
 
 def _compare(name: str, value: Any, expected: Any) -> None:
-    numbers = (int, float, complex, np.ndarray, np.generic)
+    numbers: Any = (int, float, complex, np.ndarray, np.generic)
     if isinstance(value, numbers) and isinstance(expected, numbers):
         a, b = np.asarray(value), np.asarray(expected)
         same = a.shape == b.shape and a.dtype == b.dtype and _is_near(a, b)

@@ -8,105 +8,61 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import numpy as np
-
-from chainrule import modes
 from chainrule.backends.abstract import Abstract, Equation, reach_equations
 from chainrule.backends.registry import is_foreign
 from chainrule.compiler.effects import Generators, Watch, find_line
-from chainrule.compiler.places import (
+from chainrule.compiler.inputs import AgainError, Choices, EagerError, Input
+from chainrule.compiler.kinds import (
+    ARRAY,
+    BOUND,
+    FUNCTION,
     LIST,
     MISSING,
     OPAQUE,
+    PARTIAL,
+    SCALAR,
     SET,
     TENSOR,
     TUPLE,
-    Place,
-    Thing,
-    Walk,
     is_library,
-    names_in,
+    kind_of,
 )
+from chainrule.compiler.loops import looped
+from chainrule.compiler.places import Place, Thing, Walk, names_in
 from chainrule.compiler.results import Code, KeptError, Results, kept_error
-from chainrule.core.calls import is_tensor, wrap
+from chainrule.core.calls import wrap
 from chainrule.core.equations import Trace, tracing
 from chainrule.core.graph import Node, is_freed, leaf_node, next_number
 from chainrule.errors import SideEffectError, explain
 from chainrule.transforms.arguments import identity
 
 _IDENTITY: Any = identity.primitive  # pyright: ignore[reportFunctionMemberAccess]
-Path = tuple[Any, ...]
-
-
-class EagerError(Exception):
-    """The function cannot run compiled, for the reason given, and runs as it is."""
-
-
-class AgainError(Exception):
-    """The trace has to begin again, knowing more."""
-
-
-class Choices:
-    """What earlier traces of a function taught about its numbers: by path, whether they are inputs or guarded."""
-
-    def __init__(self) -> None:
-        self.lifted: set[Path] = set()
-        self.guarded: set[Path] = set()
-        self.names: set[str] = set()
-        self.spaces: dict[int, dict[str, Any]] = {}
-
-    def is_live(self, place: Place, value: Any) -> bool:
-        """Whether a number is an input: arguments, the floats of an optimiser's groups, and what was seen to change."""
-        kind = type(value)
-        if kind not in (int, float) and not isinstance(value, np.generic):
-            return False
-        path = place.path
-        if path in self.guarded:
-            return False
-        if path in self.lifted:
-            return True
-        if place.owner.given and _is_argument(place.owner):
-            return True
-        return kind is float and value != 0.0 and len(path) >= 3 and path[-3] == "param_groups"
-
-
-def _is_argument(thing: Thing) -> bool:
-    """Whether a container is one of the arguments, or within one."""
-    place = thing.first
-    while place is not None and place.owner.kind.by_name is False:
-        place = place.owner.first
-    return place is None
-
-
-class Input:
-    """An array or a number that the program reads from a place."""
-
-    __slots__ = ("box", "equation", "number", "places", "value")
-
-    def __init__(self, number: int, value: Any, place: Place) -> None:
-        self.number = number
-        self.value = value
-        self.places = [place]
-        kind = type(value)
-        weak = kind in (int, float)
-        like = np.asarray(value)
-        self.box = Abstract(like.shape, like.dtype, None, weak, fixed=weak or isinstance(value, np.generic))
-        self.equation = self.box.equation
-
-    @property
-    def is_array(self) -> bool:
-        """Whether it is memory that can be written."""
-        return type(self.value) is np.ndarray
 
 
 class Noted(Trace):
     """The trace of a compiled function: a number that is asked for its value is guarded from then on."""
 
-    def __init__(self, careful: bool, run: Run) -> None:
+    def __init__(self, careful: bool, run: Run, compile_program: Any) -> None:
         super().__init__(careful)
         self.run = run
+        self.compile = compile_program
+        """What makes the body of a loop ready."""
+
+    def slots(self) -> list[tuple[Any, Callable[[Any], None]]]:
+        """What stands in all places now, each with the way to put something else there."""
+        return [
+            (value, partial(thing.kind.write, thing.value, key))
+            for thing in self.run.walk
+            if thing.kind not in (SET, TUPLE, OPAQUE, FUNCTION, BOUND, PARTIAL)
+            for key, value in thing.now().items()
+        ]
+
+    def loop(self, *of: Any) -> Any:
+        """A loop as one equation, or None."""
+        return looped(self, *of)
 
     def asked(self, box: Abstract) -> None:
         """**Raises** AgainError where the value depends on nothing but numbers of Python's."""
@@ -123,15 +79,16 @@ class Run:
     """A function, its arguments, and everything reached from them, with boxes in all places."""
 
     def __init__(
-        self, f: Any, arguments: list[Any], keywords: dict[str, Any], choices: Choices, careful: bool = False
-    ) -> None:
+        self, f: Any, arguments: list[Any], keywords: dict[str, Any], choices: Choices, careful: bool = False,
+        compile_program: Any = None,
+    ) -> None:  # fmt: skip
         self.f = f
         self.given_arguments, self.given_keywords = tuple(arguments), dict(keywords)
         self.arguments, self.keywords = list(arguments), dict(keywords)
         self.choices = choices
         self.walk = Walk(f, self.arguments, self.keywords, choices.names, list(choices.spaces.values()))
         self.watch = Watch()
-        self.trace = Noted(careful, self)
+        self.trace = Noted(careful, self, compile_program)
         self.inputs: list[Input] = []
         self._by_array: dict[int, Input] = {}
         self._by_box: dict[int, Input] = {}
@@ -150,18 +107,18 @@ class Run:
     def _find_inputs(self) -> None:
         for thing in self.walk:
             for key, value in thing.before.items():
-                kind = type(value)
-                if kind is np.ndarray:
+                kind = kind_of(value)
+                if kind is ARRAY:
                     if value.dtype.kind not in "biufc":
                         continue
                     if not value.dtype.isnative:
                         raise EagerError("an array in foreign byte order")
                     self._input(value, Place(thing, key), id(value))
-                elif kind in (int, float) or isinstance(value, np.generic):
+                elif kind in (int, float) or isinstance(value, SCALAR):
                     place = Place(thing, key)
                     if thing.kind is TENSOR or self.choices.is_live(place, value):
                         self._input(value, place, None)
-                elif isinstance(value, np.ndarray) or is_foreign(value):
+                elif isinstance(value, ARRAY) or is_foreign(value):
                     raise EagerError(f"an array of {kind.__module__}.{kind.__name__}")
 
     def _input(self, value: Any, place: Place, identity: int | None) -> None:
@@ -200,7 +157,7 @@ class Run:
     def _rebuild(self, thing: Thing, tuples: dict[int, dict[Any, Any]]) -> None:
         """Another tuple in the places of one that holds arrays or live numbers."""
         entries = [tuples[thing.number].get(k, v) for k, v in enumerate(thing.value)]
-        kind = type(thing.value)
+        kind = kind_of(thing.value)
         made = kind._make(entries) if hasattr(kind, "_make") else kind(entries)
         for owner, key in [*([thing.first] if thing.first else []), *self.walk.others.get(id(thing.value), ())]:
             if owner.kind is TUPLE:
@@ -235,21 +192,7 @@ class Run:
     def restore(self) -> None:
         """Leave every object as it was."""
         for thing in self.walk:
-            if thing.kind in (SET, TUPLE, OPAQUE):
-                continue
-            if thing.kind is LIST:
-                thing.value[:] = thing.before.values()
-                continue
-            now = thing.now()
-            for key, value in thing.before.items():
-                if now.get(key, MISSING) is not value:
-                    if value is MISSING:
-                        thing.kind.delete(thing.value, key)
-                    else:
-                        thing.kind.write(thing.value, key, value)
-            for key in now:
-                if key not in thing.before and thing.kind is not TENSOR:
-                    thing.kind.delete(thing.value, key)
+            thing.restore()
         for thing, node, shared, written, aliases in self.nodes:
             tensor = thing.value
             tensor.node = node
@@ -353,7 +296,7 @@ class Traced:
             self.effects.append(Effect(thing, key, None))
             return
         try:
-            text = self.results.expression(value, as_array=type(before) is np.ndarray or key == "grad")
+            text = self.results.expression(value, as_array=kind_of(before) is ARRAY or key == "grad")
         except KeptError as error:
             where = self._line(lambda: thing.now().get(key, MISSING) is not self._expected(thing, key))
             raise kept_error(str(place), where, f"a {error} keeps a traced value") from None
@@ -378,7 +321,7 @@ class Traced:
         again = Run(run.f, list(run.given_arguments), run.given_keywords, run.choices)
 
         def go() -> None:
-            again._put_boxes()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+            again._put_boxes()  # pyright: ignore[reportPrivateUsage]
             with tracing(Trace()):
                 again.f(*again.arguments, **again.keywords)
 
@@ -402,7 +345,7 @@ class Traced:
 
 def _is_same(value: Any, expected: Any) -> bool:
     """Whether two plain values are the same one, whatever object they are."""
-    kind = type(value)
+    kind = kind_of(value)
     if kind is not type(expected) or kind not in (int, float, str, bytes, bool, complex):
         return False
     return value == expected and repr(value) == repr(expected)

@@ -7,7 +7,7 @@ program needs to know besides its equations is noted in the open `Trace`: draws,
 from __future__ import annotations
 
 import weakref
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -51,9 +51,13 @@ class Trace:
     def asked(self, box: Abstract) -> None:
         """The value of a box is asked for; where this does not raise, BranchError is raised."""
 
-    def places(self) -> Iterable[Any]:
-        """What stands in each place that may hold traced values, in a fixed order; whoever knows the places says so."""
+    def slots(self) -> Iterable[tuple[Any, Callable[[Any], None]]]:
+        """What stands in each place that may hold traced values, in a fixed order, and how to put something there."""
         return ()
+
+    def loop(self, *of: Any) -> Any:
+        """A loop as one equation, see `compiler.loops.looped`; None: write it out."""
+        return None
 
     def writes(self, box: Abstract) -> None:
         """A box is about to get another equation."""

@@ -118,7 +118,7 @@ def _standard(x: Any, eps: float) -> tuple[Any, Any]:
 
 def _rule_x(cts: Any, x: Any, w: Any, out: Any, eps: float) -> Any:
     ct, for_mean, for_var = cts
-    if for_mean is None and for_var is None and is_numpy(ct):
+    if for_mean is None and for_var is None and is_numpy(ct) and is_numpy(out[1]):
         return _to_x(ct, x, w, out[1], out[2], eps)
     away, deviation = _standard(x, eps)
     count, total = max(prod(x.shape[k] for k in _axes(x)), 1), None
@@ -138,7 +138,7 @@ def _rule_w(cts: Any, x: Any, out: Any, eps: float) -> Any:
     ct = cts[0]
     if ct is None:
         return None
-    if is_numpy(ct):
+    if is_numpy(ct) and is_numpy(out[1]):
         dtype = np.result_type(ct, x)
         total = _products(_rows(ct, dtype), _rows(x, dtype), out[1])
         return (total / np.sqrt(out[2] + out[2].dtype.type(eps))).astype(dtype)

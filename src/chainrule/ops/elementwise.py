@@ -188,6 +188,8 @@ def _sigmoid(xp: Any, x: Any) -> Any:
 
     NumPy takes less time for two exponentials than for choosing between two quotients.
     """
+    if xp is np and x.dtype.kind == "u":  # of which nothing is negative
+        x = x.astype(np.result_type(x.dtype, np.float16))
     below = xp.minimum(x, xp.zeros_like(x)) if x.size < 1 << 14 or xp is not np else np.clip(x, -_INF, _zero(x))
     return xp.exp(below) / (xp.exp(-xp.abs(x)) + 1.0)
 
