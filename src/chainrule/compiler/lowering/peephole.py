@@ -36,7 +36,9 @@ _BOOL = np.dtype(np.bool_)
 
 def is_repeated(x: Expression) -> bool:
     """Whether x is one entry of something, everywhere."""
-    return x.size == 1 or (x.op == "view" and not any(terms for _, terms in x.attribute))
+    if x.op == "view" and not any(terms for _, terms in x.attribute):
+        return True
+    return x.size == 1
 
 
 def scalar_of(x: Expression) -> Any:
@@ -78,8 +80,10 @@ class Simplifying(Graph):
 
     def _of_choice(self, op: str, of: tuple[Expression, ...], numbers: list[Any]) -> Expression | None:
         """An operation on literals and on a choice between two literals is such a choice."""
+        if op == "select" or not any(a.op == "select" for a in of):
+            return None
         chosen = [a for a, n in zip(of, numbers, strict=True) if n is None]
-        if len(chosen) != 1 or chosen[0].op != "select" or op == "select":
+        if len(chosen) != 1 or chosen[0].op != "select":
             return None
         condition, *both = chosen[0].arguments
         if any(scalar_of(a) is None for a in both):
