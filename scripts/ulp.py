@@ -37,9 +37,11 @@ class Worst(NamedTuple):
 
 # ---------------------------------------------------------------- what is measured
 class Compiled:
-    """A vector function on whole arrays, in steps of `width` (0: the machine's); `fused=False`: without fused products."""
+    """A vector function on whole arrays, in steps of `width` (0: the machine's); `fused=False`: without fused products,
+    `avx512=False`: without what is only for AVX-512.
+    """
 
-    def __init__(self, name: str, dtype: str, width: int = 0, fused: bool = True) -> None:
+    def __init__(self, name: str, dtype: str, width: int = 0, fused: bool = True, avx512: bool = True) -> None:
         self.dtype = np.dtype(dtype)
         self.width = width or machine().vector_bytes // self.dtype.itemsize
         one, kind = SCALARS[dtype].llvm, typed(SCALARS[dtype].llvm, self.width)
@@ -62,8 +64,9 @@ done:
   ret void
 }}
 """
-        whole = function(name, dtype, self.width).replace(" nounwind {", f" nounwind{attribute} {{")
-        self._code = Code(compile_text("\n".join(sorted(declarations(name, dtype, self.width))) + "\n" + whole + text))
+        key = name, dtype, self.width, fused and avx512 and machine().vector_bytes == 64
+        whole = function(*key).replace(" nounwind {", f" nounwind{attribute} {{")
+        self._code = Code(compile_text("\n".join([*sorted(declarations(*key)), whole, text])))
         kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self._run = ctypes.CFUNCTYPE(None, *kinds)(self._code.address("run"))
 

@@ -115,6 +115,16 @@ def test_sums_of_what_is_repeated_are_products():
     assert scalar_of(g.reduce("sum", g.literal(0.5, np.float64, (6, 2)), (0, 1))) == 6.0
 
 
+@pytest.mark.parametrize("op", ["sum", "prod", "max", "min"])
+def test_short_rows_are_folded_across(op):
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    rows[1, 1] = np.nan
+    for graph in (Graph(), Simplifying()):
+        out = graph.reduce(op, graph.input(0, rows.shape, rows.dtype), (1,))
+        np.testing.assert_allclose(evaluate([out], [rows])[0], getattr(np, op)(rows, axis=1), rtol=1e-15)
+    assert op not in counted(out)
+
+
 def test_a_part_of_joined_gradients_is_worked_out_alone():
     g = Simplifying()
     a, b = g.input(0, (3,), np.float32), g.input(1, (5,), np.float32)

@@ -50,7 +50,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
 """Along axes, which vanish, in the dtype of the operand.  An extreme of nothing is never asked for."""
 CONVOLUTIONS = {"convolve", "convolve_to_input", "convolve_to_weight"}
 """As the records of these names: of x and w, of y and w, of x and y; the attribute is (windows, groups)."""
-ELEMENTWISE = {*UNARY, "erf", *BINARY, "select", "cast", "bounded"}
+ELEMENTWISE = {*UNARY, "erf", *BINARY, "select", "cast", "bounded", "watched"}
 
 
 class Expression:
@@ -134,6 +134,10 @@ class Graph:
     def bounded(self, x: Expression, length: int) -> Expression:
         """x, of int64; an entry outside of `0 <= x < length` makes the whole program fail."""
         return self._make("bounded", (x,), x.shape, x.dtype, length)
+
+    def watched(self, x: Expression) -> Expression:
+        """x, of floats; a NaN in it means that the careful program must run."""
+        return self._make("watched", (x,), x.shape, x.dtype)
 
     # ------------------------------------------------------------ looking at arrays
     def view(self, x: Expression, shape: Shape, maps: Sequence[AxisMap]) -> Expression:
@@ -296,6 +300,8 @@ def _value(e: Expression, v: list[Any], inputs: Sequence[Any]) -> Any:  # noqa: 
         return v[0].astype(e.dtype)
     if op == "bounded":
         return _checked(v[0], attribute)
+    if op == "watched":
+        return v[0]
     if op == "view":
         return v[0][_positions(e.shape, attribute)] if v[0].ndim else np.broadcast_to(v[0], e.shape)
     if op == "reshape":

@@ -6,7 +6,7 @@ NumPy's rules of promotion and broadcasting are applied here and in `elementwise
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from typing import Any
 
@@ -157,11 +157,17 @@ def _all_are(array: Any, first: Any) -> bool:
     return bool((array == first).all() and (np.signbit(array) == np.signbit(first)).all())
 
 
+@lru_cache(4096)
+def common_shape(*shapes: Shape) -> Shape:
+    """The shape to which all broadcast."""
+    return np.broadcast_shapes(*shapes)
+
+
 def together(graph: Simplifying, *operands: Expression) -> tuple[Expression, ...]:
     """Expressions broadcast to one shape."""
     shape = operands[0].shape
     if any(a.shape != shape for a in operands):
-        shape = np.broadcast_shapes(*(a.shape for a in operands))
+        shape = common_shape(*(a.shape for a in operands))
     return tuple(graph.broadcast(a, shape) for a in operands)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chainrule.compiler.expressions import AxisMap, Expression
-from chainrule.compiler.lowering.arrays import NoSpellingError, constant, counter
+from chainrule.compiler.lowering.arrays import NoSpellingError, common_shape, constant, counter
 from chainrule.compiler.lowering.peephole import Simplifying
 from chainrule.ops.index import WHOLE, Index, expanded, is_array, parts_of
 from chainrule.types import Shape
@@ -203,7 +203,7 @@ def picked(graph: Simplifying, x: Expression, classes: Expression) -> Expression
 
 
 def _axes_together(x: Expression, indices: Expression, axis: int) -> Shape:
-    others = np.broadcast_shapes(
+    others = common_shape(
         (*x.shape[:axis], 1, *x.shape[axis + 1 :]), (*indices.shape[:axis], 1, *indices.shape[axis + 1 :])
     )
     return (*others[:axis], indices.shape[axis], *others[axis + 1 :])

@@ -15,6 +15,7 @@ from chainrule.compiler.lowering.arrays import (
     NATIVE,
     Array,
     NoSpellingError,
+    common_shape,
     constant,
     elementwise,
     lifted,
@@ -110,7 +111,7 @@ class Namespace:
         number = scalar_of(y.expression) if isinstance(y, Array) else None
         # in `pow` NumPy has no way of its own for roots
         if number is not None and dtype.kind == "f" and number == np.rint(number) and np.isfinite(number):
-            shape = np.broadcast_shapes(x.shape, y.shape)
+            shape = common_shape(x.shape, y.shape)
             return power(self.graph, self.broadcast_to(self.astype(x, dtype), shape), int(number))
         return power(self.graph, x, y)
 
@@ -271,5 +272,5 @@ class Namespace:
         if b.ndim == 2 and front:
             flat = graph.dot(graph.reshape(a, (prod(front) * m, k)), b)
             return self.array(graph.reshape(flat, (*front, m, n)))
-        both = np.broadcast_shapes(tuple(front), b.shape[:-2])
+        both = common_shape(tuple(front), b.shape[:-2])
         return self.array(graph.dot(graph.broadcast(a, (*both, m, k)), graph.broadcast(b, (*both, k, n))))

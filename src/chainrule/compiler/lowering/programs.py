@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chainrule.backends.abstract import Equation, reach_equations
-from chainrule.compiler.expressions import Expression
+from chainrule.compiler.expressions import Expression, reach
 from chainrule.compiler.lowering.arrays import NATIVE, Array, NoSpellingError, constant
 from chainrule.compiler.lowering.namespace import Namespace
 from chainrule.compiler.lowering.peephole import Simplifying
 from chainrule.compiler.lowering.records import OPAQUE, SPELLINGS
 from chainrule.compiler.program import Program
 from chainrule.core.primitive import PRIMITIVES
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class Lowered(NamedTuple):
@@ -28,26 +30,38 @@ class Lowered(NamedTuple):
     """The names of records that stayed as they are, for reports."""
     flagged: tuple[Expression, ...]
     """What the program's flagged equations became, as far as the outputs need them."""
+    watched: tuple[int, ...]
+    """Positions of inputs in which a NaN calls for the careful program, and at which no `watched` looks on the way."""
 
 
-def lower(program: Program) -> Lowered:
-    """The expressions of a program's outputs."""
+_IN_LOOPS = {"elementwise", "rows", "along_axis", "reduction"}
+"""Families whose records read their inputs entry by entry: there a look at each costs nothing."""
+
+
+def lower(program: Program, watch: bool = False) -> Lowered:
+    """The expressions of a program's outputs; with `watch` they look for NaN in watched inputs where they read them."""
     graph = Simplifying()
     inputs = tuple(graph.input(k, e.shape, e.dtype) for k, e in enumerate(program.inputs))
     known: dict[int, Any] = {e.number: x for e, x in zip(program.inputs, inputs, strict=True)}
-    work = _Lowering(Namespace(graph), known)
+    # what is written in place is read by the very last kernels, which must not fail any more
+    seen = [k for k in program.watched if watch and k not in program.targets and inputs[k].dtype in _FLOATS]
+    work = _Lowering(Namespace(graph), known, {inputs[k].number: graph.watched(inputs[k]) for k in seen})
     for equation in reach_equations(list(program.outputs)):
         if equation.number not in known:
             known[equation.number] = work.value(equation)
     outputs = tuple(known[e.number] for e in program.outputs)
-    return Lowered(graph, outputs, inputs, tuple(work.opaque), tuple(work.found(program.flagged)))
+    looked_at = {e.arguments[0].attribute for e in reach(outputs) if e.op == "watched"}
+    watched = tuple(k for k in program.watched if k not in looked_at)
+    return Lowered(graph, outputs, inputs, tuple(work.opaque), tuple(work.found(program.flagged)), watched)
 
 
 class _Lowering:
     """The values of equations so far, by number; several outputs are a tuple."""
 
-    def __init__(self, xp: Namespace, known: dict[int, Any]) -> None:
+    def __init__(self, xp: Namespace, known: dict[int, Any], watched: dict[int, Expression]) -> None:
         self.xp = xp
+        self.watched = watched
+        """What stands for a watched input, by its number, where loops read it."""
         self.graph = xp.graph
         self.known = known
         self.opaque: list[str] = []
@@ -98,6 +112,8 @@ class _Lowering:
         if name in OPAQUE or PRIMITIVES.get(name) is not primitive:
             raise NoSpellingError(name)
         spelling = SPELLINGS.get(name) or primitive.standard
+        if self.watched and primitive.family.name in _IN_LOOPS:
+            of = [self.watched.get(x.number, x) for x in of]
         arrays: list[Any] = [Array(self.graph, x) for x in of]
         out = spelling(self.xp, *([arrays] if primitive.variadic else arrays), *equation.parameters)
         if primitive.multiple:

@@ -45,7 +45,7 @@ def _multiply(g: Graph, of: tuple[Expression, ...], numbers: list[Any]) -> Expre
         return x
     if _is(numbers[1], -1.0) and x.dtype.kind != "u":
         return g.apply("negative", x)
-    if x.op == y.op == "negative":
+    if x.op == y.op == "negative" or (x is y and x.op == "absolute" and x.dtype.kind == "f"):
         return g.apply("multiply", x.arguments[0], y.arguments[0])
     return None
 

@@ -38,7 +38,7 @@ def laid_back(graph: Simplifying, parts: Expression, windows: Windows) -> Expres
     if windows.are_apart and all(d == 1 or k == 1 for d, k in zip(windows.dilation, windows.kernel, strict=True)):
         order = [0, 1, *(axis for k in range(rank) for axis in (2 + k, 2 + rank + k))]
         margins = [m for s, k in zip(windows.stride, windows.kernel, strict=True) for m in ((0, 0), (0, s - k))]
-        rows = graph.pad(graph.permute(parts, order), [(0, 0), (0, 0), *margins])
+        rows = graph.pad(_looked_through(graph, graph.permute(parts, order)), [(0, 0), (0, 0), *margins])
         long = tuple(n * s for n, s in zip(windows.out, windows.stride, strict=True))
         whole = graph.reshape(rows, (*front, *long))
         return graph.slice(whole, (0,) * (2 + rank), (*front, *windows.extent), (1,) * (2 + rank))
@@ -153,11 +153,24 @@ def _over_kernel(xp: Namespace, op: str, pair: str, parts: Expression, windows: 
     return total
 
 
+_THROUGH = {"multiply", "select", "not", "less"}
+
+
 def _entry(graph: Simplifying, x: Expression, index: tuple[Any, ...]) -> Expression:
     """x at an index, taken from the operands of what x is computed from, so that nothing is computed in between."""
-    if x.op in ("multiply", "select"):
+    if x.op in _THROUGH:
         return graph.apply(x.op, *(_entry(graph, a, index) for a in x.arguments))
     return Array(graph, x)[index].expression
+
+
+def _looked_through(graph: Simplifying, x: Expression) -> Expression:
+    """A view of masks as masks of views: compared again where they are read, they need no memory."""
+    if x.op != "view" or x.arguments[0].op not in _THROUGH:
+        return x
+    inner = x.arguments[0]
+    return graph.apply(
+        inner.op, *(_looked_through(graph, graph.view(a, x.shape, x.attribute)) for a in inner.arguments)
+    )
 
 
 def _to_input(xp: Namespace, y: Expression, w: Expression, windows: Windows, groups: int) -> Expression:
@@ -247,7 +260,7 @@ def _kernel_last(xp: Namespace, winners: Array, windows: Windows) -> Expression:
     """Masks [kernel n, c, *out] as [n, c, *out, *kernel]."""
     rank, count = len(windows.out), winners.shape[0] // max(prod(windows.kernel), 1)
     masks = xp.graph.reshape(winners.expression, (*windows.kernel, count, *winners.shape[1:]))
-    return xp.graph.permute(masks, (*range(rank, 2 * rank + 2), *range(rank)))
+    return _looked_through(xp.graph, xp.graph.permute(masks, (*range(rank, 2 * rank + 2), *range(rank))))
 
 
 def winners(xp: Namespace, x: Array, top: Array, windows: Windows) -> Array:

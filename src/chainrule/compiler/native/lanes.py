@@ -17,12 +17,14 @@ from chainrule.compiler.native.writer import SCALARS, Writer, literal, splat, ty
 class Lanes:
     """One function of `width` lanes of a floating dtype, and the constants of that dtype."""
 
-    def __init__(self, dtype: str, width: int) -> None:
+    def __init__(self, dtype: str, width: int, avx512: bool = False) -> None:
         kind = SCALARS[dtype]
         self.writer = Writer()
         self.dtype = dtype
         self.width = width
         self.single = dtype == "float32"
+        self.registers = width * kind.bytes // 64 if avx512 else 0
+        """How many whole registers of AVX-512 the lanes fill."""
         self.scalars = {"f": kind.llvm, "i": f"i{8 * kind.bytes}", "b": "i1"}
         self.types = {name: typed(llvm, width) for name, llvm in self.scalars.items()}
         self.suffix = kind.suffix if width == 1 else f"v{width}{kind.suffix}"
@@ -76,6 +78,26 @@ class Lanes:
     def intrinsic(self, name: str, *of: Value | float) -> Value:
         texts = [v.text if isinstance(v, Value) else self.constant(v, "f").text for v in of]
         return Value(self, self.writer.intrinsic(f"llvm.{name}.{self.suffix}", self.types["f"], *texts), "f")
+
+    def scale(self, y: Value, n: Value) -> Value:
+        """`y * 2**n` by an instruction of AVX-512, register by register."""
+        kind, each = self.types["f"], self.width // self.registers
+        part, name = typed(self.scalars["f"], each), f"llvm.x86.avx512.mask.scalef.p{'s' if self.single else 'd'}.512"
+        suffix, mask = self.suffix.removeprefix(f"v{self.width}"), f"i{each}"
+        put = f"llvm.vector.insert.v{self.width}{suffix}.v{each}{suffix}"
+        take = f"llvm.vector.extract.v{each}{suffix}.v{self.width}{suffix}"
+        self.writer.declarations |= {
+            f"declare {part} @{name}({part}, {part}, {part}, {mask}, i32)",
+            f"declare {part} @{take}({kind}, i64)",
+            f"declare {kind} @{put}({kind}, {part}, i64)",
+        }
+        result = "poison"
+        for start in range(0, self.width, each):
+            a, b = (self.writer.value(f"call {part} @{take}({kind} {v.text}, i64 {start})") for v in (y, n))
+            of = f"{part} {a}, {part} {b}, {part} zeroinitializer, {mask} -1, i32 4"  # all lanes, usual rounding
+            made = self.writer.value(f"call {part} @{name}({of})")
+            result = self.writer.value(f"call {kind} @{put}({kind} {result}, {part} {made}, i64 {start})")
+        return Value(self, result, "f")
 
     def fuse(self, a: Value, b: Value | float, c: Value | float) -> Value:
         """`a * b + c`, rounded once where the processor can."""

@@ -15,8 +15,8 @@ from chainrule.compiler.native.kernel import Call, Kernel, Opaque, Place, Schedu
 from chainrule.compiler.native.writer import Writer
 
 ATTRIBUTES = 'attributes #0 = { nounwind noinline "prefer-vector-width"="512" "no-trapping-math"="true" }'
-SHARED_FROM = 3e-6  # seconds: work below this is done sooner by one thread than it is told to two
-PARALLEL_FROM = 60e-6  # seconds: waking another thread costs about 20 microseconds
+SHARED_FROM = 5e-6  # seconds: work below this is done sooner by one thread than it is told to two
+PARALLEL_FROM = 200e-6  # seconds: waking another thread costs 20 to 50 microseconds
 FLOP_PER_SECOND, BYTES_PER_SECOND = 60e9, 25e9  # of one thread, roughly: these only say what is small
 
 

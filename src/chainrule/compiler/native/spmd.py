@@ -13,7 +13,7 @@ from __future__ import annotations
 GENERATION, FUNCTION, FRAME, THREADS, DONE, TAKEN, STOP, SLEEPERS, MUTEX, CONDITION = 0, 64, 72, 80, 128, 192, 256, 264, 320, 384  # fmt: skip
 """Offsets in a pool.  What different threads write lies on different cache lines."""
 POOL_BYTES = 512
-WATCHING = 3000  # looks at the generation before a worker sleeps, 15-40 ns each: longer than Python needs between calls
+WATCHING = 8000  # looks at the generation before a worker sleeps, 15-40 ns each: longer than Python needs between calls
 PATIENCE = 1000  # looks at a barrier before the system may run somebody else on this core
 
 

@@ -67,9 +67,14 @@ def _from_environment() -> int:
 
 
 def _cores() -> int:
-    """Cores that this process may use, less what a container's quota leaves unused."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process may use, not counting two threads of one core twice, nor what a container's quota forbids."""
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    allowed = os.sched_getaffinity(0)
+    cores = len(allowed)
     try:
+        siblings = Path("/sys/devices/system/cpu")
+        cores = len({(siblings / f"cpu{k}/topology/thread_siblings_list").read_text() for k in allowed})
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         return max(1, min(cores, round(int(quota) / int(period))))
     except (OSError, ValueError):  # no such file; the quota is "max"

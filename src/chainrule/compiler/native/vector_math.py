@@ -23,19 +23,22 @@ def name_of(name: str, dtype: str, width: int) -> str:
     return f"chainrule_{name}_w{width}_{SCALARS[dtype].suffix}"
 
 
-def function(name: str, dtype: str, width: int) -> str:
-    """The definition, `<width x dtype> @name_of(...)(<width x dtype> %x)`; those of two arguments take a `%y` too."""
-    return _written(name, dtype, width)[0]
+def function(name: str, dtype: str, width: int, avx512: bool = False) -> str:
+    """The definition, `<width x dtype> @name_of(...)(<width x dtype> %x)`; those of two arguments take a `%y` too.
+
+    `avx512`: instructions of x86 with AVX-512 may be used; the results are the same.
+    """
+    return _written(name, dtype, width, avx512)[0]
 
 
-def declarations(name: str, dtype: str, width: int) -> frozenset[str]:
+def declarations(name: str, dtype: str, width: int, avx512: bool = False) -> frozenset[str]:
     """The whole `declare` lines of what the definition calls."""
-    return _written(name, dtype, width)[1]
+    return _written(name, dtype, width, avx512)[1]
 
 
 @lru_cache(maxsize=1024)
-def _written(name: str, dtype: str, width: int) -> tuple[str, frozenset[str]]:
-    lanes = Lanes(dtype, width)
+def _written(name: str, dtype: str, width: int, avx512: bool) -> tuple[str, frozenset[str]]:
+    lanes = Lanes(dtype, width, avx512)
     x, y = lanes.argument("%x"), lanes.argument("%y")
     if name in FORMULAS:
         result = FORMULAS[name](lanes, x)
@@ -50,7 +53,7 @@ def _written(name: str, dtype: str, width: int) -> tuple[str, frozenset[str]]:
     text = f"{head}{attributes} {{\nentry:\n" + "\n".join(lanes.writer.lines) + f"\n  ret {kind} {result.text}\n}}\n"
     declared = frozenset(lanes.writer.declarations)
     if f"{name}_far" in FAR:
-        more, too = _written(f"{name}_far", dtype, width)
+        more, too = _written(f"{name}_far", dtype, width, avx512)
         return text + more, declared | too
     return text, declared
 
@@ -67,12 +70,16 @@ LN2 = {  # log(2) in two parts; the first has few bits, so that its products wit
 
 
 def _reduced(lanes: Lanes, x: Value) -> tuple[Value, Value]:
-    """(n, r): x is `n * log(2) + r` with the smallest r; the bits of n stand where exponents do, sign included."""
+    """(shifted, r): x is `n * log(2) + r` with the smallest r; the whole n stands in the low bits of `shifted`."""
     shifted = lanes.fuse(x, 1 / log(2), lanes.rounder)
     n = shifted - lanes.rounder
     high, low = LN2[lanes.single]
-    r = lanes.fuse(n, -low, lanes.fuse(n, -high, x))
-    return shifted.bits << lanes.mantissa, r
+    return shifted, lanes.fuse(n, -low, lanes.fuse(n, -high, x))
+
+
+def _power(lanes: Lanes, shifted: Value) -> Value:
+    """2**n, a normal number, of the n in the low bits."""
+    return ((shifted.bits << lanes.mantissa) + lanes.one).number
 
 
 def _exp_less_one(lanes: Lanes, r: Value) -> Value:
@@ -80,36 +87,41 @@ def _exp_less_one(lanes: Lanes, r: Value) -> Value:
     return lanes.fuse(lanes.polynomial(r, _coefficients(lanes, "exp"), square), square, r)
 
 
-def _scaled(lanes: Lanes, y: Value, n: Value, halved: Value) -> Value:
-    """`y * 2**n`, where that may overflow or be subnormal: first by the power of `halved`, about n / 2, then by the rest."""
-    half = (halved + lanes.rounder).bits << lanes.mantissa
-    return y * (half + lanes.one).number * (n - half + lanes.one).number
+def _scaled(lanes: Lanes, y: Value, shifted: Value) -> Value:
+    """`y * 2**n`, which may overflow or be subnormal."""
+    n = shifted - lanes.rounder
+    if lanes.registers:
+        return lanes.scale(y, n)
+    # 2**n itself may be no normal number: first by about half of its exponent, then by the rest.
+    half = lanes.fuse(n, 0.5, lanes.rounder)
+    rest = (shifted.bits << lanes.mantissa) - (half.bits << lanes.mantissa) + lanes.one
+    return y * _power(lanes, half) * rest.number
 
 
 def _exp(lanes: Lanes, x: Value) -> Value:
     # Beyond the bounds the result overflows to infinity or is rounded to 0 by itself.
     x = lanes.at_most(lanes.pick(89.0, 710.0), lanes.at_least(lanes.pick(-104.0, -746.0), x))
-    n, r = _reduced(lanes, x)
-    return _scaled(lanes, _exp_less_one(lanes, r) + 1.0, n, x * (0.5 / log(2)))
+    shifted, r = _reduced(lanes, x)
+    return _scaled(lanes, _exp_less_one(lanes, r) + 1.0, shifted)
 
 
 def _power_of_two(lanes: Lanes, x: Value) -> tuple[Value, Value]:
-    """(n, y): 2**x is `2**n * y`; n as in `_reduced`."""
+    """(shifted, y): 2**x is `2**n * y` of the n in the low bits of `shifted`."""
     shifted = x + lanes.rounder
     r = x - (shifted - lanes.rounder)
-    return shifted.bits << lanes.mantissa, lanes.fuse(lanes.polynomial(r, _coefficients(lanes, "exp2")), r, 1.0)
+    return shifted, lanes.fuse(lanes.polynomial(r, _coefficients(lanes, "exp2")), r, 1.0)
 
 
 def _exp2(lanes: Lanes, x: Value) -> Value:
     x = lanes.at_most(lanes.pick(129.0, 1025.0), lanes.at_least(lanes.pick(-151.0, -1076.0), x))
-    n, y = _power_of_two(lanes, x)
-    return _scaled(lanes, y, n, x * 0.5)
+    shifted, y = _power_of_two(lanes, x)
+    return _scaled(lanes, y, shifted)
 
 
 def _expm1(lanes: Lanes, x: Value) -> Value:
     held = lanes.at_most(lanes.pick(89.0, 710.0), lanes.at_least(lanes.pick(-20.0, -40.0), x))
-    n, r = _reduced(lanes, held)
-    scale = (n + (lanes.one - (1 << lanes.mantissa))).number  # half of it: 2**n may be too large
+    shifted, r = _reduced(lanes, held)
+    scale = _power(lanes, shifted - 1.0)  # half of it: 2**n may be too large
     y = lanes.fuse(_exp_less_one(lanes, r), scale, scale - 0.5) * 2.0
     return lanes.where(abs(x) < lanes.pick(2.0**-26, 2.0**-55), x, y)  # halves of tiny numbers are not exact
 
@@ -117,8 +129,8 @@ def _expm1(lanes: Lanes, x: Value) -> Value:
 def _tanh(lanes: Lanes, x: Value) -> Value:
     """With e = exp(2|x|) - 1, it is e / (e + 2)."""
     size = abs(x)
-    n, r = _reduced(lanes, lanes.at_most(lanes.pick(20.0, 40.0), size + size))
-    scale = (n + lanes.one).number
+    shifted, r = _reduced(lanes, lanes.at_most(lanes.pick(20.0, 40.0), size + size))
+    scale = _power(lanes, shifted)
     e = lanes.fuse(_exp_less_one(lanes, r), scale, scale - 1.0)
     return lanes.copy_sign(e / (e + 2.0), x)
 
@@ -199,8 +211,8 @@ def _erf(lanes: Lanes, x: Value) -> Value:
         return lanes.copy_sign(lanes.at_most(1.0, lanes.fuse(y, size, size * 0.5)), x)
     inner = lanes.fuse(lanes.polynomial(square, _coefficients(lanes, "erf")), size, size)
     exponent = lanes.fuse(square, 1 / log(2), lanes.polynomial(size - 3.375, _coefficients(lanes, "erfc")))
-    n, power = _power_of_two(lanes, -exponent)
-    outer = lanes.fuse(-power, (n + lanes.one).number, 1.0)
+    shifted, rest = _power_of_two(lanes, -exponent)
+    outer = lanes.fuse(-rest, _power(lanes, shifted), 1.0)
     return lanes.copy_sign(lanes.where(size < 1.0, inner, outer), x)
 
 
