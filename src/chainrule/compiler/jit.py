@@ -36,6 +36,8 @@ from chainrule.compiler.trace import Run, Traced
 from chainrule.errors import ArgumentError, TraceError, describe, explain
 
 _WARN_AFTER = 8
+_REST = 64
+"""How many calls run as they are where compiling them was in vain."""
 _KEPT = 64
 """How many specialisations are kept; beyond that the one that was not used for longest goes."""
 _all: weakref.WeakSet[Jit] = weakref.WeakSet()
@@ -63,6 +65,10 @@ class Jit:
         self._choices = Choices()
         self._programs: dict[Any, Any] = {}
         self._changed: dict[str, int] = {}
+        self._in_vain = 0
+        """How many specialisations were made in a row that held for no second call."""
+        self._rest = 0
+        """How many calls run as they are before another attempt."""
         self._stats: dict[str, Any] = {"compilations": 0, "traces": 0, "eager": 0, "careful": 0, "reasons": [], "seconds": 0.0}  # fmt: skip
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -96,6 +102,9 @@ class Jit:
                 return result
             if result.eager:
                 return self._as_it_is(result.eager, arguments, keywords)
+        if self._rest > 0:
+            self._rest -= 1
+            return self._as_it_is("it would be compiled anew at every call", arguments, keywords)
         key = _types(arguments, keywords)
         known = self._refused.setdefault(key, ["", 0, 0])
         known[1] += 1
@@ -108,6 +117,7 @@ class Jit:
             return self._undone(str(error), arguments, keywords)
         del self._refused[key]
         self._first(made)
+        self._run = partial(self._first_hit, made)
         result = self._checked(made, arguments, keywords) if self._strict else made.run(arguments, keywords)
         if result.__class__ is Miss:
             return self._as_it_is(
@@ -125,6 +135,14 @@ class Jit:
         self._made.insert(0, made)
         del self._made[_KEPT:]
         self._run = made.run
+
+    def _first_hit(self, made: Specialisation, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """What a new specialisation runs until it has held once: from then on it is worth what it cost."""
+        result = made.run(arguments, keywords)
+        if result.__class__ is not Miss:
+            self._run = made.run
+            self._in_vain = 0
+        return result
 
     def _undone(self, reason: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """`_as_it_is`, and all is as before where that fails too."""
@@ -235,15 +253,19 @@ class Jit:
         new = [path for path in (*now, *before) if (path in now) != (path in before)]
         path = next(iter([*changed, *new]), None)
         if path is None:
-            reasons.append("another object in place of one that was known by its identity")
+            reasons.append("an object is another")
             return
         name = now.get(path, before.get(path, ("", None)))[0]
         was, is_now = (_shown(facts.get(path, ("", "nothing"))[1]) for facts in (before, now))
         reasons.append(f"{name}: {is_now}, was {was}")
         self._changed[name] = self._changed.get(name, 0) + 1
-        if self._changed[name] == _WARN_AFTER:
+        self._in_vain += 1
+        vain = self._in_vain >= _WARN_AFTER
+        if self._changed[name] == _WARN_AFTER or vain:
+            self._in_vain, self._rest = 0, _REST if vain else 0
             fault = f"{self!r} was compiled {_WARN_AFTER} times because {name} changed"
-            warnings.warn(f"{fault}: {is_now}, was {was}", stacklevel=5)
+            after = "; it runs as it is for a while" if vain else ""
+            warnings.warn(f"{fault}: {is_now}, was {was}{after}", stacklevel=5)
 
     def _checked(self, made: Specialisation, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         return compared(self, made, arguments, keywords)

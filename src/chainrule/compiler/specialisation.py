@@ -231,7 +231,9 @@ def _running(traced: Traced, inputs: list[Input], guards: Guards, execute: Any, 
         calls = ", ".join(f"{code.constant(draw)}()" for draw in draws)
         lines.append(f"if drawn is None: drawn = [{calls}]")
         values.append("*drawn")
-    lines += [f"if {leaf}.aliases: release({leaf})" for leaf in _leaves(traced, code)]
+    leaves = _leaves(traced, code)
+    if leaves:
+        lines.append(f"if {' or '.join(leaf + '.aliases' for leaf in leaves)}: release(({', '.join(leaves)}, ))")
     lines += kept
     lines.append(f"try: v = execute(({''.join(value + ', ' for value in values)}))")
     lines.append("except Exception as error: return failed(error)")
@@ -310,13 +312,14 @@ def _move(tensor: Any) -> None:
     tensor.shared = False
 
 
-def _release(leaf: Any) -> None:
-    """Values that look at the memory of a leaf which will be written keep what they see."""
-    for alias in leaf.aliases:
-        view = alias()
-        if view is not None:
-            view.data = own_copy(view.data)
-    leaf.aliases.clear()
+def _release(leaves: Any) -> None:
+    """Values that look at the memory of leaves which will be written keep what they see."""
+    for leaf in leaves:
+        for alias in leaf.aliases:
+            view = alias()
+            if view is not None:
+                view.data = own_copy(view.data)
+        leaf.aliases.clear()
 
 
 def _effects(effects: list[Effect], code: Code) -> list[str]:
