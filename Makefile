@@ -24,7 +24,7 @@ define setup
 endef
 
 .NOTPARALLEL:
-.PHONY: help walkthrough test generic check bench mutants soak chars size publish format clean
+.PHONY: help walkthrough test generic check bench mutants soak chars ulp size publish format clean
 
 help:
 	@echo 'make walkthrough   train, compare, draw: results/index.html    (ARGS=--quick: in 30 seconds)'
@@ -36,6 +36,7 @@ help:
 	@echo 'make mutants       break each rule in turn; the tests must notice'
 	@echo 'make soak          kill a training run 50 times, at random, and resume it: it must end the same'
 	@echo 'make chars         row C6, minutes: the character transformer with 3 seeds   (TEXT=file)'
+	@echo 'make ulp           minutes: every float32 through every vector function of native code'
 	@echo 'make size          lines, bytes and import time of the library'
 	@echo 'make publish       full walkthrough and bench, then docs/measurements.json'
 	@echo 'make clean         remove .venv, caches and results'
@@ -89,6 +90,11 @@ chars:
 size:
 	$(call setup,walkthrough)
 	@$(BIN)/python -m scripts.size
+
+# Every float32 through every vector function of native code, and millions of float64: some minutes.
+ulp:
+	$(call setup,test)
+	@$(ONE_THREAD) $(BIN)/python -m scripts.ulp $(ARGS)
 
 publish:
 	$(call setup,test oracle)

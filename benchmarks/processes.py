@@ -51,16 +51,15 @@ class Process:
     prepare: Callable[[], None] | None = None
 
 
-AS_IT_COMES, MALLOC, KEPT, JAX = "as it comes", "malloc setting", "pages kept", "jax"
+AS_IT_COMES, MALLOC, KEPT, JAX, JAX_KEPT = "as it comes", "malloc setting", "pages kept", "jax", "jax, malloc setting"
+ON_ONE_CPU = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
 
 PROCESSES = {
     AS_IT_COMES: Process("no setting but one thread"),
     MALLOC: Process("glibc told to keep freed memory", MALLOC_SETTING),
     KEPT: Process("chainrule's remedy against page faults turned on", prepare=keep_pages),
-    JAX: Process(
-        "JAX on one CPU thread",
-        {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"},
-    ),
+    JAX: Process("JAX on one CPU thread", ON_ONE_CPU),
+    JAX_KEPT: Process("JAX on one CPU thread, glibc told to keep freed memory", ON_ONE_CPU | MALLOC_SETTING),
 }
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.footprint import IMPORT_BUDGET, SIZE_BUDGET
 from benchmarks.harness import MIN_ROUNDS, Outcome, Turn, spread
 from benchmarks.processes import MALLOC_SETTING, ONE_THREAD, PROCESSES, ROOT, measuring_cpu
-from benchmarks.workloads.contender import OURS, OURS_KEPT, TORCH
+from benchmarks.workloads.contender import OURS, OURS_JIT, OURS_KEPT, TORCH
 
 PACKAGES = ("numpy", "chainrule", "torch", "jax", "autograd", "mygrad", "micrograd")
 # Below this share of the wall clock a block did not have the CPU to itself.
@@ -39,8 +39,8 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def ours_in(outcome: Outcome) -> list[Turn]:
-    """The rows that peers are compared with: as it comes, then with the remedy on."""
-    return [t for t in map(outcome.turn, (OURS, OURS_KEPT)) if t is not None]
+    """The rows that peers are compared with: as it comes, with the remedy on, compiled."""
+    return [t for t in map(outcome.turn, (OURS, OURS_KEPT, OURS_JIT)) if t is not None]
 
 
 def cpu_share(turn: Turn) -> float:

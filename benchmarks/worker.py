@@ -57,11 +57,13 @@ class Bench:
         if warm:
             step()
         parts.reset()
+        parts.sync()
         faults = page_faults()
         wall, thread = time.perf_counter(), time.thread_time()
         for _ in repeat(None, steps - 1):
             step()
         last = step()
+        parts.sync()
         wall, thread = time.perf_counter() - wall, time.thread_time() - thread
         faults = page_faults() - faults
         self.last[key] = last

@@ -12,8 +12,18 @@ from benchmarks.processes import AS_IT_COMES
 
 OURS = "chainrule"
 OURS_KEPT = "chainrule, pages kept"
+OURS_JIT = "chainrule jit"
 TORCH = "PyTorch"
 TORCH_MALLOC = "PyTorch, malloc setting"
+FUSED = "PyTorch, fused"
+FUSED_MALLOC = "PyTorch, fused, malloc setting"
+COMPILE = "torch.compile"
+COMPILE_MALLOC = "torch.compile, malloc setting"
+JAX_JIT = "JAX jit"
+JAX_MALLOC = "JAX jit, malloc setting"
+JAX_SCAN = "JAX jit, scan"
+MEMORY = "bound: memory"
+ARITHMETIC = "bound: arithmetic"
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,11 @@ class Budget:
     aim: float | None = None
     ours: str = OURS
     peer: str = TORCH
+
+
+def fastest(floor: float) -> tuple[Budget, ...]:
+    """Of the compiled step against whichever peer is fastest: PyTorch as it comes, fused, or compiled, or JAX."""
+    return tuple(Budget(floor, ours=OURS_JIT, peer=peer) for peer in (TORCH, FUSED, COMPILE, JAX_JIT))
 
 
 @dataclass(frozen=True)
@@ -52,12 +67,14 @@ class Parts(NamedTuple):
     """A contender, ready to run.
 
     step: the timed work.  results: what a block computed, by name, given what its last step
-    returned; called outside the timed region.  reset: back to the initial state.
+    returned; called outside the timed region.  reset: back to the initial state.  sync: waits for
+    what a step has only begun; called once, at the end of the timed region.
     """
 
     step: Callable[[], Any]
     results: Callable[[Any], dict[str, Any]]
     reset: Callable[[], None] = nothing
+    sync: Callable[[], Any] = nothing
 
 
 @dataclass(frozen=True)

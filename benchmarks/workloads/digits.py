@@ -7,8 +7,8 @@ and nothing has to be there.
 import numpy as np
 
 from benchmarks.workloads import mlp
-from benchmarks.workloads.contender import Budget, Case
-from benchmarks.workloads.training import FUSED, Task
+from benchmarks.workloads.contender import FUSED, JAX_SCAN, OURS_JIT, Budget, Case
+from benchmarks.workloads.training import Task
 
 IMAGES, BATCH, EPOCHS = 1347, 64, 8
 
@@ -19,7 +19,12 @@ CASES = [
         "float32",
         tolerance=1e-3,
         steps=EPOCHS,
-        budgets=(Budget(1.8, 2.4), Budget(1.5, 1.8, peer=FUSED)),
+        budgets=(
+            Budget(1.8, 2.4),
+            Budget(1.5, 1.8, peer=FUSED),
+            Budget(1.0, ours=OURS_JIT, peer=JAX_SCAN),
+            Budget(10.0, ours=OURS_JIT),
+        ),
         sizes={"layers": (64, 64, 32, 10)},
     )
 ]
@@ -50,4 +55,4 @@ def task(case: Case) -> Task:
     )
 
 
-CONTENDERS = mlp.contenders(task)
+CONTENDERS = mlp.contenders(task, scan=True)

@@ -1,4 +1,4 @@
-"""Eager training step of a small MLP, 2-16-16-1, on 200 points of two spirals, float32.
+"""Training step of a small MLP, 2-16-16-1, on 200 points of two spirals, float32.
 
 loss = mean(relu(1 - y * s)) + 1e-4 * (sum of all squared parameters), backward, and an SGD
 step written in place.  Every block starts from the initial parameters and makes the same
@@ -9,12 +9,14 @@ skipped update shows.
 # ruff: noqa: PLW2901 -- a step in place is what is measured
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from benchmarks.workloads.contender import OURS, TORCH, Budget, Case, Contender, Parts
+from benchmarks.processes import JAX
+from benchmarks.workloads.contender import COMPILE, JAX_JIT, OURS, OURS_JIT, TORCH, Budget, Case, Contender, Parts
 
 RATE = 0.1
 DECAY = 1e-4
@@ -27,7 +29,7 @@ CASES = [
         "float32",
         tolerance=1e-4,
         steps=200,
-        budgets=(Budget(1.8, 2.4),),
+        budgets=(Budget(1.8, 2.4), Budget(6.0, ours=OURS_JIT, peer=JAX_JIT), Budget(40.0, ours=OURS_JIT)),
         sizes={"layers": (2, 16, 16, 1), "points": 200},
     )
 ]
@@ -105,6 +107,65 @@ def chainrule(case: Case) -> Parts:
     return Parts(step, results, reset)
 
 
+def compiled(case: Case) -> Parts:
+    """The same step, decorated; parameters are set back in their own memory."""
+    import chainrule as cr
+
+    x, y = map(cr.tensor, spirals(case.sizes["points"]))
+    loss_of = objective(cr.relu, cr.mean, cr.sum)
+    parameters = [cr.tensor(p, requires_grad=True) for p in initial(case.sizes["layers"])]
+
+    @cr.jit
+    def step() -> Any:
+        for p in parameters:
+            p.grad = None
+        loss = loss_of(parameters, x, y)
+        loss.backward()
+        with cr.no_grad():
+            for p in parameters:
+                p -= RATE * p.grad
+        return loss
+
+    def reset() -> None:
+        with cr.no_grad():
+            for p, value in zip(parameters, initial(case.sizes["layers"]), strict=True):
+                p[...] = value
+
+    def results(loss: Any) -> dict[str, Any]:
+        return named(loss.item(), [p.grad for p in parameters], [p.data for p in parameters])
+
+    return Parts(step, results, reset)
+
+
+def jax(case: Case) -> Parts:
+    """A function of the parameters, which are given back to it."""
+    import jax
+    import jax.numpy as jnp
+
+    x, y = map(jnp.asarray, spirals(case.sizes["points"]))
+    loss_of = objective(lambda a: jnp.maximum(a, 0.0), jnp.mean, jnp.sum)
+    held: dict[str, Any] = {}
+
+    def update(parameters: Sequence[Any], x: Any, y: Any) -> Any:
+        loss, gradients = jax.value_and_grad(loss_of)(parameters, x, y)
+        return [p - RATE * g for p, g in zip(parameters, gradients, strict=True)], loss
+
+    fast = jax.jit(update, donate_argnums=0)
+
+    def reset() -> None:
+        held["parameters"] = [jnp.asarray(p) for p in initial(case.sizes["layers"])]
+
+    def step() -> Any:
+        held["parameters"], loss = fast(held["parameters"], x, y)
+        return loss
+
+    def results(loss: Any) -> dict[str, Any]:
+        return named(float(loss), [], [np.asarray(p) for p in held["parameters"]])
+
+    reset()
+    return Parts(step, results, reset, lambda: jax.block_until_ready(held["parameters"]))
+
+
 def torch_parts(case: Case, loss_of: Callable[..., Any], update: Callable[[Any], None]) -> Parts:
     import torch
 
@@ -143,8 +204,8 @@ def torch(case: Case) -> Parts:
     return torch_parts(case, objective(torch.relu, torch.mean, torch.sum), update)
 
 
-def torch_tuned(case: Case) -> Parts:
-    """The spelling that is fastest in PyTorch: a fused linear map and a fused update."""
+def torch_tuned(case: Case, *, compiled: bool = False) -> Parts:
+    """The spelling that is fastest in PyTorch: a fused linear map and a fused update; `compiled`, its loss compiled."""
     import torch
 
     linear, relu = torch.addmm, torch.relu
@@ -163,7 +224,7 @@ def torch_tuned(case: Case) -> Parts:
         for p in parameters:
             p.sub_(p.grad, alpha=RATE)
 
-    return torch_parts(case, loss_of, update)
+    return torch_parts(case, torch.compile(loss_of) if compiled else loss_of, update)
 
 
 def autograd(case: Case) -> Parts:
@@ -216,8 +277,11 @@ def mygrad(case: Case) -> Parts:
 
 CONTENDERS = [
     Contender(OURS, "chainrule", chainrule),
+    Contender(OURS_JIT, "chainrule", compiled),
     Contender(TORCH, "torch", torch),
     Contender(TUNED, "torch", torch_tuned),
+    Contender(COMPILE, "torch", partial(torch_tuned, compiled=True)),
+    Contender(JAX_JIT, "jax", jax, JAX),
     Contender("HIPS autograd", "autograd", autograd),
     Contender("MyGrad", "mygrad", mygrad),
 ]

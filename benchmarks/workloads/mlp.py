@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.workloads import training
+from benchmarks.workloads import jax_training, training
 from benchmarks.workloads.contender import Case, Contender, Parts
 
 TUNED = "PyTorch, addmm and fused"
@@ -59,13 +59,18 @@ def tuned(task: Callable[[Case], training.Task]) -> Callable[[Case], Parts]:
 
             def __init__(self) -> None:
                 super().__init__()
-                self.pairs: list[Any] = []
+                empty = {name: torch.empty(array.shape[::-1]) for name, array in weights(case.sizes["layers"]).items()}
+                self.held = {name: torch.nn.Parameter(value) for name, value in empty.items()}
+                values = list(self.held.values())
+                self.pairs = list(zip(values[0::2], values[1::2], strict=True))
 
             def load_state_dict(self, named: Any) -> None:
-                values = [v.t().contiguous() for v in named.values()]
-                held = [torch.nn.Parameter(v.clone()) for v in values]
-                self.held = dict(zip(named, held, strict=True))
-                self.pairs = list(zip(held[0::2], held[1::2], strict=True))
+                with torch.no_grad():
+                    for name, value in named.items():
+                        self.held[name].copy_(value.t())
+
+            def to(self, *_: Any) -> Any:
+                return self
 
             def parameters(self, recurse: bool = True) -> Any:
                 return iter(self.held.values())
@@ -89,6 +94,21 @@ def tuned(task: Callable[[Case], training.Task]) -> Callable[[Case], Parts]:
     return build
 
 
-def contenders(task: Callable[[Case], training.Task]) -> list[Contender]:
-    rows = training.contenders(task, ours, theirs, large=False)
+def jax_loss(case: Case) -> Any:
+    import jax.numpy as jnp
+
+    last = len(case.sizes["layers"]) - 2
+
+    def loss(named: dict[str, Any], x: Any, y: Any) -> Any:
+        h = x
+        for k in range(last + 1):
+            h = h @ named[f"{2 * k}.weight"].T + named[f"{2 * k}.bias"]
+            h = jnp.maximum(h, 0) if k < last else h
+        return jax_training.cross_entropy(h, y)
+
+    return loss
+
+
+def contenders(task: Callable[[Case], training.Task], *, scan: bool = False) -> list[Contender]:
+    rows = training.contenders(task, ours, theirs, jax_loss, large=False, scan=scan)
     return [*rows, Contender(TUNED, "torch", tuned(task))]

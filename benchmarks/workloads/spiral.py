@@ -3,9 +3,9 @@
 import numpy as np
 
 from benchmarks.workloads import mlp
-from benchmarks.workloads.contender import Budget, Case
+from benchmarks.workloads.contender import FUSED, JAX_JIT, OURS_JIT, Budget, Case
 from benchmarks.workloads.hinge import spirals
-from benchmarks.workloads.training import FUSED, Task
+from benchmarks.workloads.training import Task
 
 CASES = [
     Case(
@@ -14,7 +14,11 @@ CASES = [
         "float32",
         tolerance=1e-3,
         steps=150,
-        budgets=(Budget(1.8, 2.4), Budget(1.5, 1.8, peer=FUSED)),
+        budgets=(
+            Budget(1.8, 2.4),
+            Budget(1.5, 1.8, peer=FUSED),
+            Budget(2.0, ours=OURS_JIT, peer=JAX_JIT),
+        ),
         sizes={"layers": (2, 64, 64, 2), "points": 350},
     )
 ]

@@ -5,6 +5,7 @@ gradients are compared after as many steps as were timed.  The first step of all
 optimiser's state there, and a block is no place to pay for it.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import cycle
@@ -12,11 +13,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.processes import KEPT, MALLOC
-from benchmarks.workloads.contender import OURS, OURS_KEPT, TORCH, Case, Contender, Parts
-
-FUSED = "PyTorch, fused"
-FUSED_MALLOC = "PyTorch, fused, malloc setting"
+from benchmarks.processes import JAX, JAX_KEPT, KEPT, MALLOC
+from benchmarks.workloads.contender import (
+    COMPILE,
+    COMPILE_MALLOC,
+    FUSED,
+    FUSED_MALLOC,
+    JAX_JIT,
+    JAX_MALLOC,
+    JAX_SCAN,
+    OURS,
+    OURS_JIT,
+    OURS_KEPT,
+    TORCH,
+    Case,
+    Contender,
+    Parts,
+)
 
 
 class Task(NamedTuple):
@@ -89,64 +102,83 @@ def pick(x: np.ndarray, y: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np
     return x[rows], y[rows]
 
 
-def chainrule(task: Task, network: Callable[[], Any]) -> Parts:
+def again(model: Any, optimiser: Any, weights: Any) -> Callable[[], None]:
+    """Sets a model and its optimiser back, the objects themselves: what was compiled for them stays valid."""
+    initial = optimiser.state_dict()
+
+    def restore() -> None:
+        model.load_state_dict(weights)
+        optimiser.load_state_dict(initial)
+        optimiser.zero_grad()
+
+    return restore
+
+
+def chainrule(task: Task, network: Callable[[], Any], *, compiled: bool = False) -> Parts:
     """network() makes the model, a module whose parameters are called as in the task's weights."""
     import chainrule as cr
 
-    dtype = next(iter(task.weights.values())).dtype
     cross_entropy, clip = cr.nn.cross_entropy, cr.optim.clip_grad_norm_
+    with cr.set_default_dtype(next(iter(task.weights.values())).dtype):
+        model = network()
+    parameters = list(model.parameters())
+    optimiser = getattr(cr.optim, task.optimiser)(groups(parameters, task.decay), **task.options)
 
-    def start() -> Any:
-        with cr.set_default_dtype(dtype):
-            model = network()
-        model.load_state_dict(task.weights)
-        parameters = list(model.parameters())
-        optimiser = getattr(cr.optim, task.optimiser)(groups(parameters, task.decay), **task.options)
-
-        def one(x: Any, y: Any) -> Any:
-            optimiser.zero_grad()
-            loss = cross_entropy(model(x), y)
-            loss.backward()
-            if task.clip is not None:
-                clip(parameters, task.clip)
-            optimiser.step()
-            return loss
-
-        return dict(model.named_parameters()), made, one
+    def one(x: Any, y: Any) -> Any:
+        optimiser.zero_grad()
+        loss = cross_entropy(model(x), y)
+        loss.backward()
+        if task.clip is not None:
+            clip(parameters, task.clip)
+        optimiser.step()
+        return loss
 
     def made(x: Any, y: Any) -> Any:
         return cr.asarray(x), y
 
+    step, restore, named = cr.jit(one) if compiled else one, again(model, optimiser, task.weights), {}
+    named.update(model.named_parameters())
+
+    def start() -> Any:
+        restore()
+        return named, made, step
+
     return parts(task, start, lambda p: np.asarray(getattr(p, "data", p)))
 
 
-def torch(task: Task, network: Callable[[], Any], *, fused: bool = False) -> Parts:
-    """The same text; `fused` is PyTorch's fastest optimiser on a CPU."""
+def torch(task: Task, network: Callable[[], Any], *, fused: bool = False, compiled: bool = False) -> Parts:
+    """The same text; `fused` is PyTorch's fastest optimiser on a CPU, `compiled` runs model and loss compiled."""
     import torch
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(max(1, len(os.sched_getaffinity(0))))
     cross_entropy, clip = torch.nn.functional.cross_entropy, torch.nn.utils.clip_grad_norm_
     given = {name: torch.from_numpy(array) for name, array in task.weights.items()}
+    model = network().to(next(iter(given.values())).dtype)
+    parameters = list(model.parameters())
+    optimiser = getattr(torch.optim, task.optimiser)(groups(parameters, task.decay), fused=fused, **task.options)
 
-    def start() -> Any:
-        model = network().to(next(iter(given.values())).dtype)
-        model.load_state_dict(given)
-        parameters = list(model.parameters())
-        optimiser = getattr(torch.optim, task.optimiser)(groups(parameters, task.decay), fused=fused, **task.options)
+    def loss_of(x: Any, y: Any) -> Any:
+        return cross_entropy(model(x), y)
 
-        def one(x: Any, y: Any) -> Any:
-            optimiser.zero_grad()
-            loss = cross_entropy(model(x), y)
-            loss.backward()
-            if task.clip is not None:
-                clip(parameters, task.clip)
-            optimiser.step()
-            return loss
+    loss_fast: Any = torch.compile(loss_of) if compiled else loss_of
 
-        return dict(model.named_parameters()), made, one
+    def one(x: Any, y: Any) -> Any:
+        optimiser.zero_grad()
+        loss = loss_fast(x, y)
+        loss.backward()
+        if task.clip is not None:
+            clip(parameters, task.clip)
+        optimiser.step()
+        return loss
 
     def made(x: Any, y: Any) -> Any:
         return torch.from_numpy(x), torch.from_numpy(y)
+
+    restore, named = again(model, optimiser, given), dict(model.named_parameters())
+
+    def start() -> Any:
+        restore()
+        return named, made, one
 
     return parts(task, start, lambda p: p.detach().numpy())
 
@@ -155,23 +187,37 @@ def contenders(
     task: Callable[[Case], Task],
     ours: Callable[[Case], Callable[[], Any]],
     theirs: Callable[[Case], Callable[[], Any]],
+    jax_loss: Callable[[Case], Any],
     *,
     large: bool = True,
+    scan: bool = False,
 ) -> list[Contender]:
-    """The rows of a workload, given its task and the network in either library.
+    """The rows of a workload, given its task and the network in either library, and its loss for JAX.
 
-    Of PyTorch the optimiser as it comes, and fused.  `large`: arrays are so large that page faults count, so ours has a
-    row with pages kept, and PyTorch one with the same settings of glibc.
+    Of PyTorch the optimiser as it comes, fused, and fused with model and loss compiled.  `large`: arrays are so large that
+    page faults count, so ours has a row with pages kept, and the peers one with the same settings of glibc.  `scan`: JAX
+    may run all batches of a step in one call.
     """
+    from benchmarks.workloads import jax_training
 
-    def our_parts(case: Case) -> Parts:
-        return chainrule(task(case), ours(case))
+    def our_parts(case: Case, *, compiled: bool = False) -> Parts:
+        return chainrule(task(case), ours(case), compiled=compiled)
 
-    def torch_parts(case: Case, *, fused: bool = False) -> Parts:
-        return torch(task(case), theirs(case), fused=fused)
+    def torch_parts(case: Case, **how: bool) -> Parts:
+        return torch(task(case), theirs(case), **how)
 
-    fastest = partial(torch_parts, fused=True)
+    def jax_parts(case: Case, *, scan: bool = False) -> Parts:
+        return jax_training.parts(task(case), jax_loss(case), scan=scan)
+
+    fastest, compiled = partial(torch_parts, fused=True), partial(torch_parts, fused=True, compiled=True)
     rows = [Contender(OURS, "chainrule", our_parts)]
     rows += [Contender(OURS_KEPT, "chainrule", our_parts, KEPT)] if large else []
+    rows += [Contender(OURS_JIT, "chainrule", partial(our_parts, compiled=True))]
     rows += [Contender(TORCH, "torch", torch_parts), Contender(FUSED, "torch", fastest)]
-    return rows + ([Contender(FUSED_MALLOC, "torch", fastest, MALLOC)] if large else [])
+    rows += [Contender(FUSED_MALLOC, "torch", fastest, MALLOC)] if large else []
+    rows += [Contender(COMPILE, "torch", compiled), Contender(JAX_JIT, "jax", jax_parts, JAX)]
+    rows += [Contender(JAX_SCAN, "jax", partial(jax_parts, scan=True), JAX)] if scan else []
+    if large:
+        rows += [Contender(COMPILE_MALLOC, "torch", compiled, MALLOC)]
+        rows += [Contender(JAX_MALLOC, "jax", jax_parts, JAX_KEPT)]
+    return rows

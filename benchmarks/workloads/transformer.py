@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.workloads.contender import Budget, Case
+from benchmarks.workloads import jax_training
+from benchmarks.workloads.contender import Budget, Case, fastest
 from benchmarks.workloads.training import Task, contenders
 
 SIZES = {"layers": 4, "heads": 4, "width": 128, "block": 64, "batch": 12, "characters": 65}
@@ -23,8 +24,10 @@ WHAT = "AdamW step of a transformer of 4 layers, 4 heads, width 128, block 64, b
 BUDGET = Budget(1 / 1.3)
 
 CASES = [
-    Case("transformer", WHAT, "float32", tolerance=2e-3, steps=2, budgets=(BUDGET,), sizes=SIZES),
-    Case("transformer, float64", WHAT, "float64", tolerance=1e-9, steps=2, budgets=(BUDGET,), sizes=SIZES),
+    Case("transformer", WHAT, "float32", tolerance=2e-3, steps=2, budgets=(BUDGET, *fastest(1.35)), sizes=SIZES),
+    Case(
+        "transformer, float64", WHAT, "float64", tolerance=1e-9, steps=2, budgets=(BUDGET, *fastest(1.0)), sizes=SIZES
+    ),
 ]
 SMALL = Case(
     "transformer, small",
@@ -142,4 +145,34 @@ def theirs(case: Case) -> Callable[[], Any]:
     return Transformer
 
 
-CONTENDERS = contenders(task, ours, theirs)
+def jax_loss(case: Case) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    s = case.sizes
+    width, heads = s["width"], s["heads"]
+
+    def normed(x: Any, weight: Any) -> Any:
+        d = x - jnp.mean(x, axis=-1, keepdims=True)
+        return d * jax.lax.rsqrt(jnp.mean(d * d, axis=-1, keepdims=True) + 1e-5) * weight
+
+    def loss(named: dict[str, Any], x: Any, y: Any) -> Any:
+        batch, block = x.shape
+        mask = jnp.tril(jnp.ones((block, block), bool))
+        h = named["characters.weight"][x] + named["positions.weight"]
+        for k in range(s["layers"]):
+            p = {name.removeprefix(f"blocks.{k}."): w for name, w in named.items() if name.startswith(f"blocks.{k}.")}
+            qkv = normed(h, p["norm1.weight"]) @ p["self_attn.in_proj_weight"].T
+            q, key, v = qkv.reshape(batch, block, 3, heads, width // heads).transpose(2, 0, 3, 1, 4)
+            scores = jnp.where(mask, q @ key.swapaxes(-1, -2) / np.sqrt(width // heads).astype(case.dtype), -jnp.inf)
+            mixed = (jax.nn.softmax(scores) @ v).transpose(0, 2, 1, 3).reshape(batch, block, width)
+            h = h + mixed @ p["self_attn.out_proj.weight"].T
+            inner = jax.nn.gelu(normed(h, p["norm2.weight"]) @ p["linear1.weight"].T, approximate=False)
+            h = h + inner @ p["linear2.weight"].T
+        logits = normed(h, named["norm.weight"]) @ named["characters.weight"].T
+        return jax_training.cross_entropy(logits.reshape(-1, s["characters"]), y)
+
+    return loss
+
+
+CONTENDERS = contenders(task, ours, theirs, jax_loss)

@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.core.primitive import PRIMITIVES
 from chainrule.types import Shape
+
+_COMPARED = 1 << 16  # bytes; constants up to this size are one if their entries are
 
 AxisMap = tuple[int, tuple[tuple[int, int], ...]]
 """Where a view looks along one axis of its source: `offset + sum of stride * index[axis]` over (axis, stride)."""
@@ -45,7 +48,9 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "any": np.logical_or.reduce, "all": np.logical_and.reduce,
 }  # fmt: skip
 """Along axes, which vanish, in the dtype of the operand.  An extreme of nothing is never asked for."""
-ELEMENTWISE = {*UNARY, "erf", *BINARY, "select", "cast"}
+CONVOLUTIONS = {"convolve", "convolve_to_input", "convolve_to_weight"}
+"""As the records of these names: of x and w, of y and w, of x and y; the attribute is (windows, groups)."""
+ELEMENTWISE = {*UNARY, "erf", *BINARY, "select", "cast", "bounded", "watched"}
 
 
 class Expression:
@@ -59,7 +64,7 @@ class Expression:
         self.arguments = arguments
         self.shape = shape
         self.dtype: np.dtype[Any] = dtype
-        self.attribute = attribute
+        self.attribute: Any = attribute
 
     @property
     def ndim(self) -> int:
@@ -105,8 +110,9 @@ class Graph:
 
     def constant(self, array: np.ndarray[Any, Any]) -> Expression:
         """An array that belongs to the program."""
-        array = np.ascontiguousarray(array)
-        return self._make("constant", (), array.shape, array.dtype, array, (id(array),))
+        array = np.array(array, order="C")  # its owner may write to it
+        key = (array.tobytes(),) if array.nbytes <= _COMPARED else (id(array),)
+        return self._make("constant", (), array.shape, array.dtype, array, key)
 
     def iota(self, shape: Shape, axis: int, dtype: Any = np.int64) -> Expression:
         """The index along `axis`."""
@@ -124,6 +130,14 @@ class Graph:
     def cast(self, x: Expression, dtype: Any) -> Expression:
         """As NumPy's astype: floats to integers truncate, anything to bool is `!= 0`."""
         return x if x.dtype == np.dtype(dtype) else self._make("cast", (x,), x.shape, dtype)
+
+    def bounded(self, x: Expression, length: int) -> Expression:
+        """x, of int64; an entry outside of `0 <= x < length` makes the whole program fail."""
+        return self._make("bounded", (x,), x.shape, x.dtype, length)
+
+    def watched(self, x: Expression) -> Expression:
+        """x, of floats; a NaN in it means that the careful program must run."""
+        return self._make("watched", (x,), x.shape, x.dtype)
 
     # ------------------------------------------------------------ looking at arrays
     def view(self, x: Expression, shape: Shape, maps: Sequence[AxisMap]) -> Expression:
@@ -148,6 +162,8 @@ class Graph:
 
     def broadcast(self, x: Expression, shape: Shape) -> Expression:
         """x repeated along axes of length 1 and new axes in front."""
+        if x.shape == shape:
+            return x
         front = len(shape) - x.ndim
         return self.view(x, tuple(shape), [(0, ((front + k, 1),) if n != 1 else ()) for k, n in enumerate(x.shape)])
 
@@ -188,7 +204,7 @@ class Graph:
         return self._make("concat", tuple(parts), (*first[:axis], total, *first[axis + 1 :]), parts[0].dtype, axis)
 
     def gather(self, x: Expression, indices: Expression, axis: int) -> Expression:
-        """`np.take`, of int64 indices that are not negative.  One beyond the end makes the whole program fail."""
+        """`np.take`, of int64 indices.  One that is negative or beyond the end makes the whole program fail."""
         shape = x.shape[:axis] + indices.shape + x.shape[axis + 1 :]
         return self._make("gather", (x, indices), shape, x.dtype, axis)
 
@@ -217,6 +233,10 @@ class Graph:
         """`x[..., m, k] @ y[..., k, n]`, with equal leading axes."""
         return self._make("dot", (x, y), (*x.shape[:-1], y.shape[-1]), x.dtype)
 
+    def convolve(self, op: str, x: Expression, y: Expression, shape: Shape, windows: Any, groups: int) -> Expression:
+        """An operation of CONVOLUTIONS, on operands of one dtype."""
+        return self._make(op, (x, y), shape, x.dtype, (windows, groups))
+
     # ------------------------------------------------------------ what has no lowering
     def opaque(self, of: Sequence[Expression], equation: Any, shape: Shape, dtype: Any, pick: int | None = None) -> Expression:  # fmt: skip
         """An equation that its own `forward` computes; `pick` numbers one of several outputs."""
@@ -236,11 +256,20 @@ def reach(outputs: Iterable[Expression]) -> list[Expression]:
 
 
 # ---------------------------------------------------------------- what everything means
+_where: Any = np.where  # whose stub does not know what comes out
+
+
 def _positions(shape: Shape, maps: Sequence[AxisMap]) -> tuple[Any, ...]:
     grid: tuple[Any, ...] = np.indices(shape, sparse=True) if shape else ()
     return tuple(
         np.broadcast_to(offset + sum(s * grid[a] for a, s in terms), shape).astype(np.intp) for offset, terms in maps
     )
+
+
+def _checked(indices: Any, length: int) -> Any:
+    if ((indices < 0) | (indices >= length)).any():
+        raise IndexError(f"an index leaves an axis of length {length}")
+    return indices
 
 
 def _erf(x: Any) -> Any:
@@ -257,7 +286,8 @@ def _value(e: Expression, v: list[Any], inputs: Sequence[Any]) -> Any:  # noqa: 
     if op in ("literal", "constant"):
         return np.asarray(attribute, e.dtype)
     if op == "iota":
-        return np.broadcast_to(np.indices(e.shape, sparse=True)[attribute], e.shape).astype(e.dtype)
+        grid: Any = np.indices(e.shape, sparse=True)
+        return np.broadcast_to(grid[attribute], e.shape).astype(e.dtype)
     if op in UNARY:
         return UNARY[op](v[0])
     if op in BINARY:
@@ -265,9 +295,13 @@ def _value(e: Expression, v: list[Any], inputs: Sequence[Any]) -> Any:  # noqa: 
     if op == "erf":
         return _erf(v[0])
     if op == "select":
-        return np.where(v[0], v[1], v[2])
+        return _where(v[0], v[1], v[2])
     if op == "cast":
         return v[0].astype(e.dtype)
+    if op == "bounded":
+        return _checked(v[0], attribute)
+    if op == "watched":
+        return v[0]
     if op == "view":
         return v[0][_positions(e.shape, attribute)] if v[0].ndim else np.broadcast_to(v[0], e.shape)
     if op == "reshape":
@@ -277,11 +311,11 @@ def _value(e: Expression, v: list[Any], inputs: Sequence[Any]) -> Any:  # noqa: 
     if op == "concat":
         return np.concatenate(v, attribute)
     if op == "gather":
-        return np.take(v[0], v[1], attribute)
+        return np.take(v[0], _checked(v[1], v[0].shape[attribute]), attribute)
     if op == "scatter":
         axis, how = attribute
         out = v[0].copy()
-        at = (*(slice(None),) * axis, v[1])
+        at = (*(slice(None),) * axis, _checked(v[1], out.shape[axis]))
         np.add.at(out, at, v[2]) if how == "add" else out.__setitem__(at, v[2])
         return out
     if op == "scatter_view":
@@ -291,12 +325,18 @@ def _value(e: Expression, v: list[Any], inputs: Sequence[Any]) -> Any:  # noqa: 
     if op in REDUCTIONS:
         return REDUCTIONS[op](v[0], axis=attribute, dtype=e.dtype)
     if op in ("argmax", "argmin"):
-        return getattr(np, op)(v[0], axis=attribute)
+        position: Any = getattr(np, op)
+        return position(v[0], axis=attribute)
     if op == "dot":
         return np.matmul(v[0], v[1])
-    equation, pick = attribute
-    variadic = equation.primitive.variadic
-    out = equation.primitive.forward(*([v] if variadic else v), *equation.parameters)
+    if op in CONVOLUTIONS:
+        return _by_record(PRIMITIVES[op], v, attribute, None)
+    return _by_record(attribute[0].primitive, v, attribute[0].parameters, attribute[1])
+
+
+def _by_record(primitive: Any, v: list[Any], parameters: Any, pick: int | None) -> Any:
+    """By the operation itself."""
+    out = primitive.forward(*([v] if primitive.variadic else v), *parameters)
     return out if pick is None else out[pick]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from chainrule.backends.abstract import Equation, reach_equations
 from chainrule.compiler.kinds import kind_of
 from chainrule.compiler.program import Program
+from chainrule.compiler.report import drawing as kernels_drawn
 from chainrule.errors import describe
 
 
@@ -23,9 +24,31 @@ class Lowered:
         plan = getattr(self.execute, "as_text", None)
         return equations_text(self.program) + (f"\n\n{plan()}" if plan is not None else "")
 
+    def drawing(self) -> Any:
+        """Boxes and arrows for `cr.draw`: the kernels, or without native code the equations."""
+        schedule = getattr(self.execute, "schedule", None)
+        return kernels_drawn(schedule) if schedule is not None else equations_drawn(self.program)
+
     def guards_text(self) -> str:
         """The Python that checks, loads and writes back at every call."""
         return self._guards
+
+
+def equations_drawn(program: Program) -> Any:
+    """Each equation as a box, ((lines), kind), and arrows from arguments to what they are arguments of."""
+    inputs = {equation.number for equation in program.inputs}
+    outputs = {equation.number for equation in program.outputs}
+    every = reach_equations(list(program.outputs))
+    places = {equation.number: k for k, equation in enumerate(every)}
+
+    def box(equation: Equation) -> tuple[tuple[str, ...], str]:
+        is_leaf = equation.primitive is None
+        name = "input" if equation.number in inputs else "constant" if is_leaf else str(equation.primitive)
+        kind = "leaf" if is_leaf else "output" if equation.number in outputs else "operation"
+        return (name, describe(equation)), kind
+
+    arrows = [(places[a.number], places[e.number]) for e in every for a in e.arguments]
+    return [box(equation) for equation in every], arrows
 
 
 def equations_text(program: Program) -> str:

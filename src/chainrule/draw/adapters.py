@@ -28,6 +28,8 @@ def graph_of(
 ) -> Graph:
     """The graph of everything that `result`, a scalar `Value` or a `Tensor`, was computed from.
 
+    Of what `jit(f).lower(...)` gives, the kernels that the compiled program calls, and which reads what another wrote.
+
     `names` gives values or tensors a name in the picture. Of more than `max_nodes` values the ones next to the result
     are kept and the others become one box, "… 9,900 more"; with `excess="error"` they are refused instead.
 
@@ -43,7 +45,9 @@ def graph_of(
         return _from_tensor(result, names or {}, max_nodes, excess)
     if hasattr(result, "parents") and hasattr(result, "data"):
         return _from_value(result, names or {}, max_nodes, excess)
-    expected = "a scalar Value, a Tensor or a Graph"
+    if hasattr(result, "drawing"):
+        return _from_boxes(*result.drawing(), max_nodes, excess)
+    expected = "a scalar Value, a Tensor, a lowered program or a Graph"
     raise ArgumentError(explain("draw", "nothing was recorded for this", result=result, expected=expected))
 
 
@@ -138,6 +142,22 @@ def _type_and_value(shape: tuple[int, ...], dtype: Any, tensor: Any) -> list[str
 
 def _array(data: Any) -> np.ndarray[Any, Any]:
     return np.asarray(data).reshape(-1)
+
+
+# ---------------------------------------------------------------- compiled programs
+
+
+def _from_boxes(boxes: Any, arrows: Any, max_nodes: int, excess: Excess) -> Graph:
+    """What a program tells of itself: (lines, kind) for each box, and arrows between them; of too many the last."""
+    if len(boxes) > max_nodes and excess == "error":
+        fault = f"the program has {len(boxes):,} boxes, more than max_nodes={max_nodes:,}"
+        raise ArgumentError(explain("draw", fault, remedy="a larger max_nodes, or excess='elide'"))
+    hidden = max(0, len(boxes) - max_nodes)
+    kept = [Box((f"… {hidden:,} more",), "rest")] * (hidden > 0)
+    kept += [Box(tuple(lines), kind, headed=True) for lines, kind in boxes[hidden:]]
+    shift = hidden - (hidden > 0)
+    moved = dict.fromkeys((max(tail - shift, 0), head - shift) for tail, head in arrows if head >= hidden)
+    return Graph(tuple(kept), tuple(moved))
 
 
 # ---------------------------------------------------------------- both

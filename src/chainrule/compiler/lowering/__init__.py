@@ -1,1 +1,5 @@
-"""Lowering: equations become expressions, by running the array API spelling of each record on expressions."""
+"""From equations to array expressions: each record's own `standard`, run on expressions, or a better spelling."""
+
+from chainrule.compiler.lowering.programs import Lowered, lower
+
+__all__ = ["Lowered", "lower"]

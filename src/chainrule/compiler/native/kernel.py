@@ -12,6 +12,18 @@ Place = tuple[str, int]
 """Where an array lives: ("input", position) ("output", position) ("constant", number) ("arena", byte offset)."""
 
 
+class Machine(NamedTuple):
+    """What code generation must know of the processor."""
+
+    vector_bytes: int = 32
+    """64, 32 or 16.  At 64 masks of lanes are taken for cheap."""
+    has_fma: bool = True
+    l1_bytes: int = 32 * 1024
+    l2_bytes: int = 1024 * 1024
+    registers: int = 16
+    """Vector registers."""
+
+
 class Kernel(NamedTuple):
     """One function without its name, and what it needs."""
 
@@ -46,6 +58,11 @@ class Opaque(NamedTuple):
     equation: object
     operands: tuple[Place, ...]
     results: tuple[Place, ...]
+    picks: tuple[int | None, ...] = ()
+    """Which output of the equation each result is; None where it has only one."""
+    operand_types: tuple[tuple[object, ...], ...] = ()
+    """(shape, dtype) of each operand."""
+    result_types: tuple[tuple[object, ...], ...] = ()
 
 
 class Schedule(NamedTuple):

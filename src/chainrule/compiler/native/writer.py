@@ -7,6 +7,7 @@ numbers is done here and not at run time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ SCALARS: dict[str, Scalar] = {
 }  # fmt: skip
 
 
+@cache
 def scalar(dtype: Any) -> Scalar:
     """**Raises** KeyError for a dtype that native code does not know (float16, complex)."""
     return SCALARS[np.dtype(dtype).name]
