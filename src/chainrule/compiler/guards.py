@@ -114,6 +114,8 @@ class Guards(Checks):
         if thing.kind is TUPLE and hasattr(thing.value, "_fields"):  # of a named tuple the fields that are named
             fields = thing.value._fields
             return thing.given or fields[key] in self.names or not self.names.intersection(fields)
+        if thing.kind is OBJECT and key.startswith("_") and kind_of(thing.value).__module__.startswith("chainrule."):
+            return False  # what our own classes keep to themselves, and set once
         if not thing.kind.by_name:
             return True
         if thing.kind is TENSOR:
@@ -253,6 +255,8 @@ class Guards(Checks):
                 self._test(f"{text} is {self.code.constant(value)}")
             return None
         if target.kind is TUPLE and not target.given and all(isinstance(v, ATOMS) for v in target.value):
+            if _is_fixed(thing):
+                return None
             self._fact(Place(thing, key), repr(value))
             name = self.code.constant(value)
             self._test(f"((q := {text}) is {name} or q.__class__ is {name}.__class__ and repr(q) == {repr(value)!r})")

@@ -74,13 +74,16 @@ class Jit:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         if modes.unusual and (modes.is_tracing() or modes.is_debug()):
             return self.function(*arguments, **keywords)
-        with self._lock:
+        self._lock.acquire()  # a `with` would cost 0.16 us more
+        try:
             result = self._run(arguments, keywords)
             if result.__class__ is not Miss:
                 return result
             if result.eager:
                 return self._as_it_is(result.eager, arguments, keywords)
             return self._slowly(arguments, keywords)
+        finally:
+            self._lock.release()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -281,6 +284,12 @@ class Jit:
         found = {**self._stats, "reasons": list(self._stats["reasons"]), "executor": name_of_executor(self._executor)}
         last = self._made[0].execute if self._made else None
         return {**found, "kernels": getattr(last, "kernels", 0), "arena": getattr(last, "arena", 0)}
+
+    def explain(self, *arguments: Any, **keywords: Any) -> Any:
+        """Where the time of the program for these arguments goes: kernels by share, FLOP, bytes, the machine's limits."""
+        from chainrule.compiler.report import report
+
+        return report(self.lower(*arguments, **keywords).execute)
 
     def lower(self, *arguments: Any, **keywords: Any) -> Lowered:
         """The program for these arguments, compiled and not run; `as_text()` shows it."""

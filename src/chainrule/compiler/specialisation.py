@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,6 +23,7 @@ from chainrule.compiler.trace import Effect, Traced, outputs_of
 from chainrule.core.graph import next_number, own_copy
 
 Path = tuple[Any, ...]
+_HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 _A_WHILE: Any = 10_000
 """How long NumPy may think about two arrays."""
 _ARRAYS = (np.ndarray, np.generic, int, float)
@@ -303,7 +305,10 @@ def _marks(traced: Traced, code: Code) -> list[str]:
     if not leaves:
         return []
     names = "".join(f"{leaf}.written = " for leaf in leaves)
-    return ["with modes.lock:", f"    {names}modes.last_write = next_number()"]
+    if not _HAS_GIL:
+        return ["with modes.lock:", f"    {names}modes.last_write = next_number()"]
+    # Between a comparison and a store no other thread runs, so a later number is never replaced; a lock costs 0.25 us.
+    return [f"{names}n = next_number()", "if modes.last_write < n: modes.last_write = n"]
 
 
 def _move(tensor: Any) -> None:
