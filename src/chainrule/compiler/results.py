@@ -161,9 +161,9 @@ class Results:
             return self._tree(value)
         if isinstance(getattr(value, "__dict__", None), dict) and kind.__reduce_ex__ is object.__reduce_ex__:
             return self._object(value, kind)
-        if not self._holds_traced(value):
-            return self.code.constant(value)
-        raise KeptError(kind.__name__)
+        if hasattr(kind, "__next__") or self._holds_traced(value):  # nobody knows what an iterator will give
+            raise KeptError(kind.__name__)
+        return self.code.constant(value)
 
     def _tree(self, value: Any) -> str:
         leaves, structure = tree.flatten(value)
