@@ -39,12 +39,16 @@ from chainrule.core.calls import wrap
 
 
 class Miss:
-    """What the generated function gives where its specialisation does not hold; `eager`: why no other would."""
+    """What the generated function gives where its specialisation does not hold.
 
-    __slots__ = ("eager",)
+    `eager`: why no other would, and the function has to run as it is; `failed`: because its trace failed.
+    """
 
-    def __init__(self, eager: str = "") -> None:
+    __slots__ = ("eager", "failed")
+
+    def __init__(self, eager: str = "", failed: bool = False) -> None:
         self.eager = eager
+        self.failed = failed
 
 
 MISS = Miss()

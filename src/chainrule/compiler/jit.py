@@ -41,6 +41,7 @@ _REST = 64
 _KEPT = 64
 """How many specialisations are kept; beyond that the one that was not used for longest goes."""
 _all: weakref.WeakSet[Jit] = weakref.WeakSet()
+_tracing = threading.RLock()
 
 
 class Jit:
@@ -77,13 +78,13 @@ class Jit:
         self._lock.acquire()  # a `with` would cost 0.16 us more
         try:
             result = self._run(arguments, keywords)
+            if result.__class__ is Miss and not result.eager:
+                result = self._slowly(arguments, keywords)
             if result.__class__ is not Miss:
                 return result
-            if result.eager:
-                return self._as_it_is(result.eager, arguments, keywords)
-            return self._slowly(arguments, keywords)
         finally:
             self._lock.release()
+        return self._as_it_is(result, arguments, keywords)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -96,43 +97,55 @@ class Jit:
 
     # ------------------------------------------------------------------------------------------- off the fast way
     def _slowly(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """The other specialisations, and then a new one."""
-        for made in self._made[1:]:
-            result = made.run(arguments, keywords)
-            if result.__class__ is not Miss:
-                self._made.remove(made)
-                self._first(made)
-                return result
-            if result.eager:
-                return self._as_it_is(result.eager, arguments, keywords)
-        if self._rest > 0:
-            self._rest -= 1
-            return self._as_it_is("it would be compiled anew at every call", arguments, keywords)
+        """All specialisations, and then a new one; a Miss says why the function has to run as it is.
+
+        One thread at a time, for a trace leaves boxes where others look.
+        """
+        with _tracing:
+            for made in tuple(self._made):
+                result = made.run(arguments, keywords)
+                if result.__class__ is not Miss:
+                    self._made.remove(made)
+                    self._first(made)
+                if result.__class__ is not Miss or result.eager:
+                    return result
+            if self._rest > 0:
+                self._rest -= 1
+                return Miss("it would be compiled anew at every call")
+            return self._anew(arguments, keywords)
+
+    def _anew(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         key = _types(arguments, keywords)
         known = self._refused.setdefault(key, ["", 0, 0])
         known[1] += 1
         if known[1] <= known[2]:
-            return self._as_it_is(known[0], arguments, keywords)
+            return Miss(known[0])
         try:
             made = self._specialise(arguments, keywords, careful=False)
         except EagerError as error:
             known[0], known[2] = str(error), 2 * known[1] - 1  # tried again at the 2nd, 4th, 8th such call
-            return self._undone(str(error), arguments, keywords)
+            return Miss(str(error), failed=True)
         del self._refused[key]
         self._first(made)
         self._run = partial(self._first_hit, made)
-        result = self._checked(made, arguments, keywords) if self._strict else made.run(arguments, keywords)
-        if result.__class__ is Miss:
-            return self._as_it_is(
-                result.eager or "its guards do not hold for the call they were made for", arguments, keywords
-            )
+        result = compared(self, made, arguments, keywords) if self._strict else made.run(arguments, keywords)
+        if result.__class__ is Miss and not result.eager:
+            return Miss("its guards do not hold for the call they were made for")
         return result
 
-    def _as_it_is(self, reason: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def _as_it_is(self, miss: Miss, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """The function itself; where its trace failed and it fails too, all is as before."""
         self._stats["eager"] += 1
-        if f"eager: {reason}" not in self._stats["reasons"]:
-            self._stats["reasons"].append(f"eager: {reason}")
-        return self.function(*arguments, **keywords)
+        if f"eager: {miss.eager}" not in self._stats["reasons"]:
+            self._stats["reasons"].append(f"eager: {miss.eager}")
+        if not miss.failed:
+            return self.function(*arguments, **keywords)
+        state = State(self.function, arguments, keywords)
+        try:
+            return self.function(*arguments, **keywords)
+        except Exception:
+            state.restore()
+            raise
 
     def _first(self, made: Specialisation) -> None:
         self._made.insert(0, made)
@@ -146,15 +159,6 @@ class Jit:
             self._run = made.run
             self._in_vain = 0
         return result
-
-    def _undone(self, reason: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """`_as_it_is`, and all is as before where that fails too."""
-        state = State(self.function, arguments, keywords)
-        try:
-            return self._as_it_is(reason, arguments, keywords)
-        except Exception:
-            state.restore()
-            raise
 
     def _specialise(self, arguments: Sequence[Any], keywords: dict[str, Any], careful: bool) -> Specialisation:
         began = perf_counter()
@@ -173,9 +177,19 @@ class Jit:
         key = signature(program)
         found = self._programs.get(key)
         if found is None:
-            found = self._programs[key] = compiler(name_of_executor(self._executor))(program)
+            found = self._programs[key] = self._made_ready(program)
             self._stats["compilations"] += 1
         return found
+
+    def _made_ready(self, program: Program) -> Any:
+        name = name_of_executor(self._executor)
+        try:
+            return compiler(name)(program)
+        except Exception as error:
+            if self._executor is not None or name == "numpy":
+                raise
+            self._stats["reasons"].append(f"executed by NumPy: {type(error).__name__} in the native compiler: {error}")
+            return compiler("numpy")(program)
 
     def _rescue(self, made: Specialisation, arguments: tuple[Any, ...], keywords: dict[str, Any], drawn: Any) -> Any:
         """The careful program, where an operation of a walk was invalid.  Nothing was written yet."""
@@ -270,9 +284,6 @@ class Jit:
             after = "; it runs as it is for a while" if vain else ""
             warnings.warn(f"{fault}: {is_now}, was {was}{after}", stacklevel=5)
 
-    def _checked(self, made: Specialisation, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        return compared(self, made, arguments, keywords)
-
     # ------------------------------------------------------------------------------------------------ looking at it
     def stats(self) -> dict[str, Any]:
         """What happened so far: how often, why and by whom it was compiled.
@@ -355,6 +366,8 @@ def jit(f: Any = None, *, strict: bool = False, executor: str | None = None) -> 
 
 
 def _renew_locks() -> None:
+    global _tracing
+    _tracing = threading.RLock()
     for compiled in list(_all):
         compiled._lock = threading.RLock()  # pyright: ignore[reportPrivateUsage]
 

@@ -215,5 +215,7 @@ def name_of(thing: Thing) -> str:
 def kept_error(where: str, line: str, what: str) -> SideEffectError:
     """The error for a traced value that a later call could not renew."""
     at = f" at {line}" if line else ""
-    remedy = "to return it, or to keep tensors and arrays in attributes, lists and dictionaries"
+    remedy = "tensors and arrays in attributes, lists and dictionaries, or the value returned"
+    if where == "the result":
+        remedy = "tensors, arrays, numbers, and lists, tuples and dictionaries of these"
     return SideEffectError(explain("jit", f"{where}{at}: {what}", remedy=remedy))

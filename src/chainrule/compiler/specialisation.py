@@ -266,9 +266,11 @@ class Adapted:
         self.written = written
 
     def __call__(self, values: Sequence[Any]) -> Any:
+        if not all(isinstance(value, _ARRAYS) for value in values):
+            return MISS
         arrays = [np.asarray(value) for value in values]
-        for array, value, like in zip(arrays, values, self.types, strict=False):
-            if array.shape != like.shape or array.dtype != like.dtype or not isinstance(value, _ARRAYS):
+        for array, like in zip(arrays, self.types, strict=False):
+            if array.shape != like.shape or array.dtype != like.dtype:
                 return MISS
         targets = [arrays[k] for k in self.written]
         if not all(t.flags.writeable for t in targets):
