@@ -21,7 +21,9 @@ import numpy as np
 
 CONTEXT = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
 SECONDS = 90  # a mutant that takes longer hangs, which is noticed as well
-SUITES = tuple(f"tests.laws.test_engine_{name}" for name in ("walks", "memory", "in_place", "rules", "orders"))
+SUITES = tuple(
+    f"tests.laws.test_engine_{name}" for name in ("walks", "memory", "in_place", "rules", "orders", "traces")
+)
 RECORDS = [
     "add",
     "multiply",
@@ -324,6 +326,50 @@ MUTANTS = [
         ("new tensors share memory", "self.data = data.copy() if plain", "self.data = data if plain"),
         ("copies share their gradient", "return None if grad is None else own_copy(raw(grad))", "return grad"),
         ("retain_graph does not follow create_graph", "create_graph if retain_graph is None else retain_graph", "False if retain_graph is None else retain_graph"),
+    ),
+    *_table(
+        "chainrule.core.calls",
+        ("traced numbers are strong", "return beside_strong(value, beside) if value.weak else value", "return value"),
+        ("numbers made of traced numbers are strong", "out.weak = not strong and primitive.name in _ARITHMETIC", "out.weak = False and primitive.name in _ARITHMETIC"),
+        ("everything made of traced numbers is a number", "not strong and primitive.name in _ARITHMETIC and all(", "not strong and all("),
+        ("views of traced arrays are copies", "out.look_at(datas[0], primitive, parameters)", "pass"),
+        ("entries of traced arrays are views", "and not (datas[0].fixed or out.fixed):", "and not datas[0].fixed:"),
+        ("a trace does not note where NaN may hide", "trace.watched.append(data.equation)", "pass"),
+    ),
+    *_table(
+        "chainrule.core.equations",
+        ("constants are not copied", "else np.array(data)  # one value", "else data  # one value"),
+        ("a constant is taken for an earlier one", " and known[1].source.tobytes() == data.tobytes()", ""),
+        ("traced numbers are written to", "parameters, shape, dtype), fixed=shape == ())", "parameters, shape, dtype))"),
+        ("walks are not noted", "self.flagged += [", "_ = ["),
+        ("every draw of a block around is of that block", "self.generator = around()", "self.generator = None"),
+    ),
+    *_table(
+        "chainrule.core.generators",
+        ("a checkpoint draws anew in a trace", "equation = draws.traced.pop()", "pass"),
+        ("a checkpoint draws in the wrong order in a trace", "list(reversed(self.traced))", "list(self.traced)"),
+        ("checkpoints within checkpoints do not note draws", "draws.traced.append(equation)", "pass"),
+        ("a block inside a trace is not seen", "Draw(None if found is trace.generator else found,", "Draw(None,"),
+    ),
+    *_table(
+        "chainrule.boxes",
+        ("the source of a view does not see a write", "_put(source, _written_back(source, seen, primitive.name, parameters))", "pass"),
+        ("views do not see a write", "_put(view, primitive.call(source, *parameters))", "pass"),
+        ("other views do not see a write to one", "_show(source, seen)", "pass"),
+        ("views of an array do not see its writes", "_show(box, None)", "pass"),
+        ("any two arrays look alike", "_look_alike(source, view, name)", "pass"),
+        ("any dtype can be written", 'if not np.can_cast(value.dtype, box.dtype, "same_kind"):', "if False:"),
+        ("a branch does not note its writes", "trace.writes(box)", "pass"),
+    ),
+    *_table(
+        "chainrule.walks.reverse",
+        ("a careful trace is not careful", "careful = careful or (trace is not None and trace.careful)", "pass"),
+        ("a trace does not note what a walk gave", "trace.walked(raw(ct) for _, ct in found)", "pass"),
+    ),
+    *_table(
+        "chainrule.walks.forward",
+        ("a careful trace is not careful", "tangents.get, trace is not None and trace.careful", "tangents.get, False"),
+        ("a trace does not note what a walk gave", "trace.walked(raw(t) for t in tangents.values())", "pass"),
     ),
     *_table(
         "chainrule.modes",

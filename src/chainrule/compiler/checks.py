@@ -76,6 +76,8 @@ class Checks:
         name = name_of(thing)
         if thing.kind in (LIST, DICTIONARY):
             self._test(f"len({name}) == {len(thing.before)}")
+            if thing.first is not None:
+                self.facts[(*thing.first.path, "len")] = f"len({thing.first})", len(thing.before)
         elif thing.kind is SET:
             self._test(f"{name} == {self.code.constant(set(thing.value))}")
         elif thing.kind is TENSOR:

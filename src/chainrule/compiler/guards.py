@@ -39,15 +39,36 @@ from chainrule.core.calls import wrap
 
 
 class Miss:
-    """What the generated function gives where its specialisation does not hold; `eager`: why no other would."""
+    """What the generated function gives where its specialisation does not hold.
 
-    __slots__ = ("eager",)
+    `eager`: why no other would, and the function has to run as it is; `failed`: because its trace failed.
+    """
 
-    def __init__(self, eager: str = "") -> None:
+    __slots__ = ("eager", "failed")
+
+    def __init__(self, eager: str = "", failed: bool = False) -> None:
         self.eager = eager
+        self.failed = failed
 
 
 MISS = Miss()
+
+
+class Known:
+    """Which object stood somewhere, without keeping it."""
+
+    def __init__(self, value: Any) -> None:
+        self.number = id(value)
+        self.text = kind_of(value).__name__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Known) and other.number == self.number
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __repr__(self) -> str:
+        return f"a {self.text}, another one" if self.text else "another"
 
 
 class Guards(Checks):
@@ -92,7 +113,14 @@ class Guards(Checks):
         return needed
 
     def _matters(self, thing: Thing, key: Any) -> bool:
-        if not thing.kind.by_name or (thing.number, key) in self._relevant:
+        if (thing.number, key) in self._relevant:
+            return True
+        if thing.kind is TUPLE and hasattr(thing.value, "_fields"):  # of a named tuple the fields that are named
+            fields = thing.value._fields
+            return thing.given or fields[key] in self.names or not self.names.intersection(fields)
+        if thing.kind is OBJECT and key.startswith("_") and kind_of(thing.value).__module__.startswith("chainrule."):
+            return False  # what our own classes keep to themselves, and set once
+        if not thing.kind.by_name:
             return True
         if thing.kind is TENSOR:
             return key == "data" or self.reads_gradients
@@ -231,6 +259,8 @@ class Guards(Checks):
                 self._test(f"{text} is {self.code.constant(value)}")
             return None
         if target.kind is TUPLE and not target.given and all(isinstance(v, ATOMS) for v in target.value):
+            if _is_fixed(thing):
+                return None
             self._fact(Place(thing, key), repr(value))
             name = self.code.constant(value)
             self._test(f"((q := {text}) is {name} or q.__class__ is {name}.__class__ and repr(q) == {repr(value)!r})")
@@ -242,6 +272,7 @@ class Guards(Checks):
         if target.given and not thing.given and target.kind is not TUPLE:  # it came by a way that nobody takes
             return None
         self.met.add(target.number)
+        self.facts[(*Place(thing, key).path, "is")] = str(Place(thing, key)), Known(value)
         if target.given:
             self._load(name_of(target), text)
             self._given(target)
@@ -276,7 +307,7 @@ class Guards(Checks):
             self._test(name)  # a term that is off is left out of the program
 
     def _array(self, thing: Thing, key: Any, text: str, value: Any) -> None:
-        found = next(i for i in self.traced.run.inputs if i.value is value)
+        found = self.traced.run.input_at(thing, key)
         name = f"x{found.number}"
         if found.number in self.loaded:
             self._test(f"{text} is {name}")
@@ -289,8 +320,10 @@ class Guards(Checks):
             self.loaded[found.number] = "given" if thing.given else "kept"
         elif key == "grad" and any(e.thing is thing and e.key == key for e in self.traced.effects):
             self._test(f"{text}.__class__ is ndarray")  # forgotten before anything was computed
-        else:  # read by nobody, but a trace may have looked at its shape
-            self._test(f"{text}.shape == {value.shape} and {text}.dtype == {self.code.constant(value.dtype)}")
+        elif thing.given or thing.kind.by_name:  # read by nobody, but a trace may have looked at its shape
+            same = "" if thing.given else f"q is {self.code.constant(value)} or "
+            dtype = self.code.constant(value.dtype)
+            self._test(f"((q := {text}) is not None and ({same}q.shape == {value.shape} and q.dtype == {dtype}))")
 
 
 def _is_fixed(thing: Thing) -> bool:

@@ -29,6 +29,8 @@ class Choices:
         self.guarded: set[Path] = set()
         self.names: set[str] = set()
         self.spaces: dict[int, dict[str, Any]] = {}
+        self.joined = False
+        """Whether an array that came with the arguments and also stands elsewhere is one input: so where it is written."""
 
     def is_live(self, place: Place, value: Any) -> bool:
         """Whether a number is an input: arguments, the floats of an optimiser's groups, and what was seen to change."""

@@ -118,6 +118,8 @@ def _empty(cell: Any, _: Any) -> None:
 
 
 def _defaults(f: Any) -> dict[str, Any]:
+    if is_library(f.__module__):
+        return {}
     return {name: getattr(f, name) for name in DEFAULTS if getattr(f, name)}
 
 

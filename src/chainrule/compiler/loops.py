@@ -62,7 +62,8 @@ class Loop:
 
     def forward(self, *arrays: Any) -> tuple[Any, ...]:
         """What was carried, at the end, and the other outputs of all turns, stacked."""
-        run = self._ready = self._ready or self._compile(self.program)
+        ready = self._ready = self._ready or self._compile(self.program)
+        run: Any = getattr(ready, "entry", ready)  # the native one, without the way around it
         end = self.carried + len(self.firsts)
         carried: list[Any] = [np.array(a, order="C") for a in arrays[: self.carried]]
         rows = [np.asarray(a, order="C") for a in arrays[self.carried : end]]
@@ -70,8 +71,8 @@ class Loop:
         stacks = [np.empty((self.turns, *e.shape), e.dtype) for e in self.program.outputs[self.carried :]]
         for k in range(self.turns):
             turn = [row[first + k, ...] for row, first in zip(rows, self.firsts, strict=True)]
-            found = run([*carried, *turn, *stays])
-            if found is None:
+            found = run((*carried, *turn, *stays))
+            if not isinstance(found, (tuple, list)):  # None; or an array that does not fit, which cannot be
                 np.divide(0.0, 0.0)  # an invalid operation, for whoever looks at the flag of the whole program
                 break
             for stack, value in zip(stacks, found, strict=True):

@@ -224,6 +224,8 @@ class Walk:
 
     def _open_function(self, thing: Thing) -> None:
         f = thing.value
+        if is_library(f.__module__) and ("<locals>" not in f.__qualname__ or hasattr(f, "primitive")):
+            return  # what a function of ours holds itself is no one's state; one made by a transform holds the user's
         self.functions.setdefault(f.__code__, []).append(thing)
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             if self.thing(cell) is None:

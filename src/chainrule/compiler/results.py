@@ -161,9 +161,9 @@ class Results:
             return self._tree(value)
         if isinstance(getattr(value, "__dict__", None), dict) and kind.__reduce_ex__ is object.__reduce_ex__:
             return self._object(value, kind)
-        if not self._holds_traced(value):
-            return self.code.constant(value)
-        raise KeptError(kind.__name__)
+        if hasattr(kind, "__next__") or self._holds_traced(value):  # nobody knows what an iterator will give
+            raise KeptError(kind.__name__)
+        return self.code.constant(value)
 
     def _tree(self, value: Any) -> str:
         leaves, structure = tree.flatten(value)
@@ -215,5 +215,7 @@ def name_of(thing: Thing) -> str:
 def kept_error(where: str, line: str, what: str) -> SideEffectError:
     """The error for a traced value that a later call could not renew."""
     at = f" at {line}" if line else ""
-    remedy = "to return it, or to keep tensors and arrays in attributes, lists and dictionaries"
+    remedy = "tensors and arrays in attributes, lists and dictionaries, or the value returned"
+    if where == "the result":
+        remedy = "tensors, arrays, numbers, and lists, tuples and dictionaries of these"
     return SideEffectError(explain("jit", f"{where}{at}: {what}", remedy=remedy))

@@ -90,7 +90,7 @@ class Run:
         self.watch = Watch()
         self.trace = Noted(careful, self, compile_program)
         self.inputs: list[Input] = []
-        self._by_array: dict[int, Input] = {}
+        self._by_array: dict[tuple[int, bool], Input] = {}
         self._by_box: dict[int, Input] = {}
         self.placed: dict[tuple[int, Any], Any] = {}
         """What stands in a place during the trace, where that is not what stood there: by (number of the thing, key)."""
@@ -113,7 +113,7 @@ class Run:
                         continue
                     if not value.dtype.isnative:
                         raise EagerError("an array in foreign byte order")
-                    self._input(value, Place(thing, key), id(value))
+                    self._input(value, Place(thing, key), (id(value), thing.given or self.choices.joined))
                 elif kind in (int, float) or isinstance(value, SCALAR):
                     place = Place(thing, key)
                     if thing.kind is TENSOR or self.choices.is_live(place, value):
@@ -121,7 +121,7 @@ class Run:
                 elif isinstance(value, ARRAY) or is_foreign(value):
                     raise EagerError(f"an array of {kind.__module__}.{kind.__name__}")
 
-    def _input(self, value: Any, place: Place, identity: int | None) -> None:
+    def _input(self, value: Any, place: Place, identity: tuple[int, bool] | None) -> None:
         known = None if identity is None else self._by_array.get(identity)
         if known is not None:
             known.places.append(place)
@@ -137,6 +137,20 @@ class Run:
     def input_of(self, box: Any) -> Input | None:
         """The input whose box this is."""
         return self._by_box.get(id(box))
+
+    def input_at(self, thing: Thing, key: Any) -> Input:
+        """The input of the array that stands in a place."""
+        value = thing.before[key]
+        return self._by_array[id(value), thing.given or self.choices.joined]
+
+    def join(self) -> None:
+        """**Raises** AgainError where an array is written that stands in another place as another input."""
+        written = {id(i.value) for i in self.inputs if i.is_array and i.box.equation is not i.equation}
+        if not self.choices.joined and any(
+            (number, True) in self._by_array and (number, False) in self._by_array for number in written
+        ):
+            self.choices.joined = True
+            raise AgainError
 
     def _put_boxes(self) -> None:
         tuples: dict[int, dict[Any, Any]] = {}
@@ -240,6 +254,7 @@ class Traced:
         self.live: list[Any] = []
         """Tensors left behind whose graph leads out of the function."""
         self.results = Results(self.code, run.walk.thing, self._input_number, self._node_of)
+        run.join()
         self._check_generators()
         self.written = [i for i in run.inputs if i.is_array and i.box.equation is not i.equation]
         for thing in run.walk:

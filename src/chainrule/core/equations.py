@@ -33,7 +33,9 @@ class Trace:
         """Inputs that are drawn anew in each run, in this order."""
         self.generator = around()
         self.flagged: list[Equation] = []
+        """What walks arrived at."""
         self.watched: list[Equation] = []
+        """Operands of operations that may leave a NaN out."""
         self.written: dict[int, tuple[weakref.ref[Abstract], Equation]] | None = None
         """While a branch runs, the boxes that it wrote to, with their equations of before."""
         self._constants: dict[int, tuple[Any, Equation]] = {}
@@ -67,11 +69,6 @@ class Trace:
     def walked(self, results: Iterable[Any]) -> None:
         """A walk arrived at these cotangents or tangents."""
         self.flagged += [result.equation for result in results if isinstance(result, Abstract)]
-
-    def may_hide(self, data: Abstract) -> bool:
-        """Whether walks have to reckon with a NaN in an operand of an operation that may leave it out."""
-        self.watched.append(data.equation)
-        return self.careful
 
     def draw(self, draw: Draw) -> Equation:
         """A draw as an input."""
