@@ -61,7 +61,7 @@ def build(wanted: Wanted, lies: Lies, home: Home, machine: Machine, label: str, 
     size = prod(wanted.shape)
     arrays = {s.more[0] for s in nest.steps if s.op == "load"} | written
     kernel = Kernel(
-        "\n".join(emitter.w.lines),
+        "\n".join(emitter.lines()),
         operands=len(operands),
         written=tuple(k for k, e in enumerate(operands) if e in written),
         extent=1 if alone else nest.parallel(),
