@@ -11,8 +11,7 @@ def text(at: Layout) -> str:
 
     def wanted(name: str) -> str:
         """Load an entry of the record."""
-        return f"""%{name}.wanted.at = getelementptr i8, ptr %record, i64 {offset(InputRecord, name)}
-  %{name}.wanted = load i64, ptr %{name}.wanted.at"""
+        return f"%{name}.wanted = load i64, [%record + {offset(InputRecord, name)}]"
 
     return f"""
 declare i64 @PyLong_AsLongLong(ptr)
@@ -23,23 +22,19 @@ declare i8 @llvm.ctpop.i8(i8)
 ; The address of the entries of `object`, or null if it is not what `record` says.  A Python int is put `beside`.
 define internal ptr @look(ptr %object, ptr %record, ptr %array_type, ptr %float_type, ptr %int_type, ptr %beside) alwaysinline {{
 entry:
-  %type.at = getelementptr i8, ptr %object, i64 {at.type}
-  %type = load ptr, ptr %type.at
+  %type = load ptr, [%object + {at.type}]
   %is.array = icmp eq ptr %type, %array_type
   br i1 %is.array, label %array, label %scalar
 
 array:
-  %descriptor.at = getelementptr i8, ptr %object, i64 {at.descriptor}
-  %descriptor = load i64, ptr %descriptor.at
+  %descriptor = load i64, [%object + {at.descriptor}]
   {wanted("descriptor")}
   %same = icmp eq i64 %descriptor, %descriptor.wanted
   br i1 %same, label %dimensions, label %equivalent
 equivalent:
   %kind = inttoptr i64 %descriptor to ptr
-  %number.at = getelementptr i8, ptr %kind, i64 {at.number}
-  %number = load i32, ptr %number.at
-  %order.at = getelementptr i8, ptr %kind, i64 {at.order}
-  %order = load i8, ptr %order.at
+  %number = load i32, [%kind + {at.number}]
+  %order = load i8, [%kind + {at.order}]
   %known = icmp ult i32 %number, 64
   %native = icmp ne i8 %order, {ord(swapped_order())}
   %simple = and i1 %known, %native
@@ -52,12 +47,10 @@ numbered:
   br i1 %bit, label %dimensions, label %misfit
 
 dimensions:
-  %ndim.at = getelementptr i8, ptr %object, i64 {at.ndim}
-  %ndim.short = load i32, ptr %ndim.at
+  %ndim.short = load i32, [%object + {at.ndim}]
   %ndim = sext i32 %ndim.short to i64
   {wanted("ndim")}
-  %shape.at = getelementptr i8, ptr %object, i64 {at.shape}
-  %shape = load ptr, ptr %shape.at
+  %shape = load ptr, [%object + {at.shape}]
   {wanted("shape")}
   %shape.right = inttoptr i64 %shape.wanted to ptr
   %as.many = icmp eq i64 %ndim, %ndim.wanted
@@ -67,23 +60,19 @@ axes:
   %more.axes = icmp slt i64 %axis, %ndim
   br i1 %more.axes, label %axis.look, label %layout
 axis.look:
-  %length.at = getelementptr i64, ptr %shape, i64 %axis
-  %length = load i64, ptr %length.at
-  %length.right.at = getelementptr i64, ptr %shape.right, i64 %axis
-  %length.right = load i64, ptr %length.right.at
+  %length = load i64, [%shape + 8 * %axis]
+  %length.right = load i64, [%shape.right + 8 * %axis]
   %axis.next = add i64 %axis, 1
   %as.long = icmp eq i64 %length, %length.right
   br i1 %as.long, label %axes, label %misfit
 
 layout:
-  %flags.at = getelementptr i8, ptr %object, i64 {at.flags}
-  %flags.short = load i32, ptr %flags.at
+  %flags.short = load i32, [%object + {at.flags}]
   %flags = zext i32 %flags.short to i64
   {wanted("flags")}
   %flags.both = and i64 %flags, %flags.wanted
   %missing = xor i64 %flags.both, %flags.wanted
-  %data.at = getelementptr i8, ptr %object, i64 {at.data}
-  %data = load ptr, ptr %data.at
+  %data = load ptr, [%object + {at.data}]
   %address = ptrtoint ptr %data to i64
   {wanted("misaligned")}
   %crooked = and i64 %address, %misaligned.wanted
@@ -125,17 +114,13 @@ misfit:
 ; which is 0 for an empty one; so many zeros follow that they can be looked at by eights.
 define internal i64 @overlapping(ptr %arrays, ptr %ends, i64 %inputs, ptr %written_list, i64 %written) {{
 entry:
-  %rest = getelementptr i64, ptr %ends, i64 %inputs
-  store <8 x i64> zeroinitializer, ptr %rest, align 8
+  store <8 x i64> zeroinitializer, [%ends + 8 * %inputs], align 8
   br label %one
 one:
   %k = phi i64 [0, %entry], [%k.next, %apart]
-  %which.at = getelementptr i64, ptr %written_list, i64 %k
-  %which = load i64, ptr %which.at
-  %from.at = getelementptr i64, ptr %arrays, i64 %which
-  %from.one = load i64, ptr %from.at
-  %to.at = getelementptr i64, ptr %ends, i64 %which
-  %to.one = load i64, ptr %to.at
+  %which = load i64, [%written_list + 8 * %k]
+  %from.one = load i64, [%arrays + 8 * %which]
+  %to.one = load i64, [%ends + 8 * %which]
   %from.some = insertelement <8 x i64> poison, i64 %from.one, i32 0
   %from = shufflevector <8 x i64> %from.some, <8 x i64> poison, <8 x i32> zeroinitializer
   %to.some = insertelement <8 x i64> poison, i64 %to.one, i32 0
@@ -144,10 +129,8 @@ one:
 eight:
   %j = phi i64 [0, %one], [%j.next, %eight]
   %met = phi i64 [0, %one], [%met.now, %eight]
-  %theirs.at = getelementptr i64, ptr %arrays, i64 %j
-  %theirs = load <8 x i64>, ptr %theirs.at, align 8
-  %their.ends.at = getelementptr i64, ptr %ends, i64 %j
-  %their.ends = load <8 x i64>, ptr %their.ends.at, align 8
+  %theirs = load <8 x i64>, [%arrays + 8 * %j], align 8
+  %their.ends = load <8 x i64>, [%ends + 8 * %j], align 8
   %before = icmp ult <8 x i64> %theirs, %to
   %behind = icmp ult <8 x i64> %from, %their.ends
   %meets = and <8 x i1> %before, %behind

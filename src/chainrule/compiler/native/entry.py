@@ -8,6 +8,7 @@ on disk.
 from __future__ import annotations
 
 from chainrule.compiler.native import arguments, frame, outputs
+from chainrule.compiler.native.assembly import expand
 from chainrule.compiler.native.layout import Layout
 from chainrule.compiler.native.records import InputRecord, OutputRecord, offset, slot
 
@@ -28,32 +29,28 @@ declare i32 @run(ptr, ptr, ptr, i64, i64)
 
 def text(at: Layout) -> str:
     """The module's text; `run` is the one of `spmd`."""
-    return _DECLARATIONS + arguments.text(at) + outputs.text(at) + _entry(at)
+    return expand(_DECLARATIONS + arguments.text(at) + outputs.text(at) + _entry(at))
 
 
 def _entry(at: Layout) -> str:
     def read(kind: str, name: str) -> str:
         """Load an entry of the context."""
-        return f"""%{name}.at = getelementptr i8, ptr %context, i64 {slot(name)}
-  %{name} = load {kind}, ptr %{name}.at"""
+        return f"%{name} = load {kind}, [%context + {slot(name)}]"
 
     return f"""
 @wrong.tuple = private constant [35 x i8] c"a compiled program takes one tuple\\00"
 
 define ptr @entry(ptr %self, ptr %values) {{
 entry:
-  %context.at = getelementptr i8, ptr %self, i64 {at.data}
-  %context = load ptr, ptr %context.at
+  %context = load ptr, [%self + {at.data}]
   {read("i64", "inputs")}
   {read("i64", "outputs")}
   {read("ptr", "tuple_type")}
-  %values.type.at = getelementptr i8, ptr %values, i64 {at.type}
-  %values.type = load ptr, ptr %values.type.at
+  %values.type = load ptr, [%values + {at.type}]
   %is.tuple = icmp eq ptr %values.type, %tuple_type
   br i1 %is.tuple, label %counting, label %misused
 counting:
-  %length.at = getelementptr i8, ptr %values, i64 {at.length}
-  %length = load i64, ptr %length.at
+  %length = load i64, [%values + {at.length}]
   %complete = icmp eq i64 %length, %inputs
   br i1 %complete, label %start, label %misused
 misused:
@@ -66,8 +63,7 @@ start:
   {read("i64", "frame_bytes")}
   %frame = alloca i8, i64 %frame_bytes, align 64
   store i64 0, ptr %frame
-  %barrier = getelementptr i8, ptr %frame, i64 {frame.BARRIER}
-  store i64 0, ptr %barrier
+  store i64 0, [%frame + {frame.BARRIER}]
   %arrays = getelementptr i8, ptr %frame, i64 {frame.ARRAYS}
   {read("i64", "ends")}
   %ends.base = getelementptr i8, ptr %frame, i64 %ends
@@ -84,24 +80,20 @@ start:
 
 argument:
   %i = phi i64 [0, %start], [%i.next, %fits]
-  %object.at = getelementptr ptr, ptr %items, i64 %i
-  %object = load ptr, ptr %object.at
+  %object = load ptr, [%items + 8 * %i]
   %record = getelementptr [{len(InputRecord._fields)} x i64], ptr %input_records, i64 %i
   %beside = getelementptr i64, ptr %numbers.base, i64 %i
   %taken = call ptr @look(ptr %object, ptr %record, ptr %array_type, ptr %float_type, ptr %int_type, ptr %beside)
   %wrong = icmp eq ptr %taken, null
   br i1 %wrong, label %misfit, label %fits
 fits:
-  %array.at = getelementptr ptr, ptr %arrays, i64 %i
-  store ptr %taken, ptr %array.at
-  %bytes.at = getelementptr i8, ptr %record, i64 {offset(InputRecord, "bytes")}
-  %bytes = load i64, ptr %bytes.at
+  store ptr %taken, [%arrays + 8 * %i]
+  %bytes = load i64, [%record + {offset(InputRecord, "bytes")}]
   %first.byte = ptrtoint ptr %taken to i64
   %last.byte = add i64 %first.byte, %bytes
   %empty = icmp eq i64 %bytes, 0
   %end = select i1 %empty, i64 0, i64 %last.byte
-  %end.at = getelementptr i64, ptr %ends.base, i64 %i
-  store i64 %end, ptr %end.at
+  store i64 %end, [%ends.base + 8 * %i]
   %i.next = add i64 %i, 1
   %more = icmp slt i64 %i.next, %inputs
   br i1 %more, label %argument, label %guarded
@@ -136,11 +128,9 @@ output.make:
   br i1 %no.array, label %abandon, label %output.made
 output.made:
   %set = call i32 @PyTuple_SetItem(ptr %made, i64 %o, ptr %fresh)
-  %fresh.at = getelementptr i8, ptr %fresh, i64 {at.data}
-  %fresh.data = load ptr, ptr %fresh.at
+  %fresh.data = load ptr, [%fresh + {at.data}]
   %place = add i64 %inputs, %o
-  %place.at = getelementptr ptr, ptr %arrays, i64 %place
-  store ptr %fresh.data, ptr %place.at
+  store ptr %fresh.data, [%arrays + 8 * %place]
   %o.next = add i64 %o, 1
   br label %output
 
@@ -149,8 +139,7 @@ room:
   {read("i64", "workspace_bytes")}
   {read("ptr", "workspace")}
   {read("ptr", "constants")}
-  %busy.at = getelementptr i8, ptr %context, i64 {slot("busy")}
-  %claim = cmpxchg ptr %busy.at, i64 0, i64 1 acquire monotonic
+  %claim = cmpxchg [%context + {slot("busy")}], i64 0, i64 1 acquire monotonic
   %mine = extractvalue {{ i64, i1 }} %claim, 1
   br i1 %mine, label %ready, label %borrow
 borrow:
@@ -167,10 +156,8 @@ borrowed:
 ready:
   %lent = phi ptr [null, %room], [%block, %borrowed]
   %space = phi ptr [%workspace, %room], [%block.aligned, %borrowed]
-  %space.at = getelementptr i8, ptr %frame, i64 {frame.WORKSPACE}
-  store ptr %space, ptr %space.at
-  %constants.place = getelementptr i8, ptr %frame, i64 {frame.CONSTANTS}
-  store ptr %constants, ptr %constants.place
+  store ptr %space, [%frame + {frame.WORKSPACE}]
+  store ptr %constants, [%frame + {frame.CONSTANTS}]
   {read("ptr", "pool")}
   {read("ptr", "part")}
   {read("i64", "threads")}
@@ -178,7 +165,7 @@ ready:
   %failure = call i32 @run(ptr %pool, ptr %part, ptr %frame, i64 %threads, i64 %long)
   br i1 %mine, label %release, label %return.block
 release:
-  store atomic i64 0, ptr %busy.at release, align 8
+  store atomic i64 0, [%context + {slot("busy")}] release, align 8
   br label %ended
 return.block:
   call void @free(ptr %lent)

@@ -18,8 +18,7 @@ def text(at: Layout) -> str:
 
     def wanted(name: str) -> str:
         """Load an entry of the record."""
-        return f"""%{name}.wanted.at = getelementptr i8, ptr %record, i64 {offset(OutputRecord, name)}
-  %{name}.wanted = load i64, ptr %{name}.wanted.at"""
+        return f"%{name}.wanted = load i64, [%record + {offset(OutputRecord, name)}]"
 
     return f"""
 declare ptr @PyList_GetItem(ptr, i64)
@@ -30,28 +29,22 @@ define internal i1 @free.again(ptr %array, ptr %record, ptr %array_type) alwaysi
 entry:
   %count = load i32, ptr %array
   %single = icmp eq i32 %count, 1
-  %type.at = getelementptr i8, ptr %array, i64 {at.type}
-  %type = load ptr, ptr %type.at
+  %type = load ptr, [%array + {at.type}]
   %is.array = icmp eq ptr %type, %array_type
   %ours = and i1 %single, %is.array
   br i1 %ours, label %kind, label %no
 kind:
-  %descriptor.at = getelementptr i8, ptr %array, i64 {at.descriptor}
-  %descriptor = load i64, ptr %descriptor.at
+  %descriptor = load i64, [%array + {at.descriptor}]
   {wanted("descriptor")}
   %same = icmp eq i64 %descriptor, %descriptor.wanted
-  %base.at = getelementptr i8, ptr %array, i64 {at.base}
-  %base = load ptr, ptr %base.at
+  %base = load ptr, [%array + {at.base}]
   %baseless = icmp eq ptr %base, null
-  %weak.at = getelementptr i8, ptr %array, i64 {at.weak}
-  %weak = load ptr, ptr %weak.at
+  %weak = load ptr, [%array + {at.weak}]
   %unknown = icmp eq ptr %weak, null
-  %flags.at = getelementptr i8, ptr %array, i64 {at.flags}
-  %flags = load i32, ptr %flags.at
+  %flags = load i32, [%array + {at.flags}]
   %flags.both = and i32 %flags, {_PLAIN}
   %plain = icmp eq i32 %flags.both, {_PLAIN}
-  %ndim.at = getelementptr i8, ptr %array, i64 {at.ndim}
-  %ndim.short = load i32, ptr %ndim.at
+  %ndim.short = load i32, [%array + {at.ndim}]
   %ndim = sext i32 %ndim.short to i64
   {wanted("ndim")}
   %as.many = icmp eq i64 %ndim, %ndim.wanted
@@ -59,8 +52,7 @@ kind:
   %b = and i1 %unknown, %plain
   %c = and i1 %a, %b
   %d = and i1 %c, %as.many
-  %shape.at = getelementptr i8, ptr %array, i64 {at.shape}
-  %shape = load ptr, ptr %shape.at
+  %shape = load ptr, [%array + {at.shape}]
   {wanted("shape")}
   %shape.right = inttoptr i64 %shape.wanted to ptr
   br i1 %d, label %axes, label %no
@@ -69,10 +61,8 @@ axes:
   %more = icmp slt i64 %axis, %ndim
   br i1 %more, label %axis.look, label %yes
 axis.look:
-  %length.at = getelementptr i64, ptr %shape, i64 %axis
-  %length = load i64, ptr %length.at
-  %length.right.at = getelementptr i64, ptr %shape.right, i64 %axis
-  %length.right = load i64, ptr %length.right.at
+  %length = load i64, [%shape + 8 * %axis]
+  %length.right = load i64, [%shape.right + 8 * %axis]
   %axis.next = add i64 %axis, 1
   %as.long = icmp eq i64 %length, %length.right
   br i1 %as.long, label %axes, label %no
@@ -116,7 +106,7 @@ make:
 keep:
   {wanted("turn")}
   %turn.next = xor i64 %turn.wanted, 1
-  store i64 %turn.next, ptr %turn.wanted.at
+  store i64 %turn.next, [%record + {offset(OutputRecord, "turn")}]
   %kept.place = add i64 %place, %turn.wanted
   call void @Py_IncRef(ptr %made)
   %kept = call i32 @PyList_SetItem(ptr %spares, i64 %kept.place, ptr %made)
