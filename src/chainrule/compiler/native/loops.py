@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from chainrule.compiler.native.affine import Affine
+from chainrule.compiler.native.frame import CAREFUL
 from chainrule.compiler.native.folding import across_lanes, combine, identity
 from chainrule.compiler.native.instructions import Instructions
 from chainrule.compiler.native.kernel import OUT_OF_RANGE
 from chainrule.compiler.native.memory_access import Access
 from chainrule.compiler.native.nest import Nest, Output, Segment
-from chainrule.compiler.native.writer import Writer, literal, scalar, typed
+from chainrule.compiler.native.writer import Writer, literal, scalar, splat, typed
 
 LONG = 4096
 """Turns after which a sum begins anew, the parts being added: rounding errors then grow with neither."""
@@ -328,6 +329,8 @@ class Emitter:
         instructions = Instructions(self.w, width)
         if step.op == "bounded":
             return self._bounded(instructions, of[0], step.more)
+        if step.op == "watched":
+            return self._watched(instructions, of[0], step.dtype)
         if step.op in ("quotient", "modulo"):
             kind = typed("i64", width)
             return self.w.value(f"u{'div' if step.op == 'quotient' else 'rem'} {kind} {of[0]}, {of[1]}")
@@ -338,14 +341,20 @@ class Emitter:
         width, w = instructions.width, self.w
         kind = typed("i64", width)
         within = w.value(f"icmp ult {kind} {index}, {instructions.known(length, np.int64)}")
-        all_within = within
-        if width > 1:
-            name = f"llvm.vector.reduce.and.v{width}i1"
-            w.declarations.add(f"declare i1 @{name}(<{width} x i1>)")
-            all_within = w.value(f"call i1 @{name}(<{width} x i1> {within})")
-        beyond = w.value(f"xor i1 {all_within}, true")
-        w.when(beyond, lambda: w.line(f"store i32 {OUT_OF_RANGE}, ptr %status"))
+        beyond = w.value(f"xor {typed('i1', width)} {within}, {splat('true', 'i1', width)}")
+        self._note(instructions, beyond, OUT_OF_RANGE)
         return instructions.either(within, np.int64, index, instructions.known(0, np.int64))
+
+    def _watched(self, instructions: Instructions, x: str, dtype: Any) -> str:
+        if scalar(dtype).kind == "f":
+            self._note(instructions, instructions.apply("isnan", dtype, [x]), CAREFUL)
+        return x
+
+    def _note(self, instructions: Instructions, where: str, what: int) -> None:
+        """Set bits of the status if a truth value holds in any lane."""
+        w = self.w
+        found = across_lanes(instructions, "any", np.bool_, where) if instructions.width > 1 else where
+        w.when(found, lambda: w.line(f"atomicrmw or ptr %status, i32 {what} monotonic, align 4"))
 
     def store(self, outputs: Sequence[Output]) -> None:
         """All values first: what is written may be what another one reads."""

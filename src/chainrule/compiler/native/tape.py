@@ -19,6 +19,7 @@ CHEAP = {
     "negative", "absolute", "add", "subtract", "multiply", "maximum", "minimum", "less", "less_equal", "greater",
     "greater_equal", "equal", "not_equal", "and", "or", "xor", "not", "select", "cast", "isnan", "isinf", "isfinite",
     "signbit", "copysign", "floor", "ceil", "trunc", "rint", "shift_left", "shift_right", "bounded", "sign",
+    "watched",
 }  # fmt: skip
 MIDDLE = {"divide", "sqrt"}
 
@@ -33,7 +34,7 @@ class Step(NamedTuple):
 
     op: str
     """Elementwise, or: "literal" (`more` is its value), "index" (`more`, an Affine, as a number), "load" (`more` is
-    (source, Affine)), "reduce" (`more` is the operation), "bounded" (`more` is the length)."""
+    (source, Affine)), "reduce" (`more` is the operation), "bounded" (`more` is the length), "watched"."""
     arguments: tuple[int, ...]
     dtype: np.dtype[Any]
     more: Any
