@@ -44,7 +44,8 @@ def canonical(e: Expression) -> Expression:
 
 def trailing(e: Expression) -> int | None:
     """How many entries of its operand a reduction folds into each of its own, if those are neighbours."""
-    inner, axes = e.arguments[0], e.attribute
+    inner = e.arguments[0]
+    axes: tuple[int, ...] = e.attribute
     rest = [k for k, n in enumerate(inner.shape) if k >= axes[0] and n != 1 and k not in axes]
     return None if rest else prod(inner.shape[k] for k in axes)
 
@@ -133,7 +134,7 @@ class Fusion:
         for e in self.nodes:
             if e.op in BORDERS or e.op in REDUCTIONS:
                 self.candidates.add(e.number)
-            if e.op == "dot" or e.op == "gather":
+            if e.op in ("dot", "gather"):
                 for a in e.arguments if e.op == "dot" else e.arguments[:1]:
                     self.candidates.add(strided(a).source.number)
             elif e.op in ("opaque", *CONVOLUTIONS):
@@ -149,7 +150,7 @@ class Fusion:
             deep[e.number] = 1 + max([deep[a.number] for a in e.arguments], default=0)
             total = sum(effort[a.number] for a in e.arguments)
             total += 0 if e.op in LOOKS or not e.arguments else cost(e.op)
-            far = frozenset().union(*(leaves[a.number] for a in e.arguments))
+            far = frozenset[int]().union(*(leaves[a.number] for a in e.arguments))
             often = uses[e.number] > 1 and (total > AGAIN or len(far) > 2)
             if e.op not in LOOKS and (often or deep[e.number] > DEEP):
                 self.candidates.add(e.number)

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compiler.native.affine import Affine
-from chainrule.compiler.native.frame import CAREFUL
 from chainrule.compiler.native.folding import across_lanes, combine, identity
+from chainrule.compiler.native.frame import CAREFUL
 from chainrule.compiler.native.instructions import Instructions
 from chainrule.compiler.native.kernel import OUT_OF_RANGE
 from chainrule.compiler.native.memory_access import Access

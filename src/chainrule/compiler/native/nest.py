@@ -176,7 +176,7 @@ class Nest:
             todo = self.roots(number)
             while todo:
                 s = todo.pop()
-                if s in seen or not self.folds(s) or s in self.kept and self.kept[s] < number:
+                if s in seen or not self.folds(s) or self.kept.get(s, number) < number:
                     continue
                 seen.add(s)
                 if self.passes[s] < number and self.effort([s]) > AGAIN:
