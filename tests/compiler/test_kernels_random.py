@@ -58,7 +58,7 @@ class Growing:
                 return self.graph.cast(self.graph.broadcast(other, e.shape), dtype)
         if prod(e.shape) <= 5000:
             return self.graph.cast(self.input(e.shape, self.draw(st.sampled_from(DTYPES))), dtype)
-        return self.graph.literal(2 if dtype != bool else 1, dtype, e.shape)
+        return self.graph.literal(1, dtype, e.shape)
 
     # what may happen next
     def arithmetic(self, e):

@@ -28,4 +28,4 @@ def compile_program(program: Program) -> Executable:
     schedule = plan(lowered.outputs, program.targets, lowered.inputs, machine(), lowered.flagged)
     if program.flagged:
         schedule = schedule._replace(checked=schedule.commit)
-    return Executable(watching(schedule, program.watched, machine()), len(program.inputs))
+    return Executable(watching(schedule, lowered.watched, machine()), len(program.inputs))

@@ -157,24 +157,26 @@ class Instructions:
             negative = self.compare("less", dtype, of[0], zero)
             return self.either(negative, dtype, self.integer("negative", dtype, of), of[0])
         if op == "sign":
-            found = self.either(self.compare("not_equal", dtype, of[0], zero), dtype, self.known(1, dtype), zero)
-            if signed:
-                minus = splat("-1", scalar(dtype).llvm, self.width)
-                found = self.either(self.compare("less", dtype, of[0], zero), dtype, minus, found)
-            return found
+            return self._integer_sign(dtype, of[0])
         if op in ("floor_divide", "remainder"):
             return self._quotient(op, dtype, *of)
         if op in ("shift_left", "shift_right"):
             return self._shift(op, dtype, *of)
         if op == "power":
             return self._power(dtype, *of)
-        if op in ("isnan", "isinf"):
-            return self.known(False, np.bool_)
-        if op == "isfinite":
-            return self.known(True, np.bool_)
-        if op == "signbit":
-            return self.compare("less", dtype, of[0], zero)
+        if op in ("isnan", "isinf", "isfinite", "signbit"):
+            return (
+                self.compare("less", dtype, of[0], zero) if op == "signbit" else self.known(op == "isfinite", np.bool_)
+            )
         return of[0]  # floor, ceil, trunc, rint, and absolute of what has no sign
+
+    def _integer_sign(self, dtype: Any, x: str) -> str:
+        zero = self.known(0, dtype)
+        found = self.either(self.compare("not_equal", dtype, x, zero), dtype, self.known(1, dtype), zero)
+        if scalar(dtype).kind == "i":
+            minus = splat("-1", scalar(dtype).llvm, self.width)
+            found = self.either(self.compare("less", dtype, x, zero), dtype, minus, found)
+        return found
 
     def _quotient(self, op: str, dtype: Any, x: str, y: str) -> str:
         """Rounded down; of a division by zero 0, and of the one that overflows what wraps around: never a trap."""

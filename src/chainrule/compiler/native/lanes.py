@@ -139,11 +139,13 @@ class Lanes:
         square = x * x if square is None else square
         return self.fuse(self.horner(square, coefficients[1::2]), x, self.horner(square, coefficients[::2]))
 
-    def horner(self, x: Value, coefficients: Sequence[float]) -> Value:
-        total = self.constant(coefficients[-1], "f")
-        for coefficient in reversed(coefficients[:-1]):
-            total = self.fuse(total, x, coefficient)
-        return total
+    def horner(self, x: Value, coefficients: Sequence[float], highest: Value | None = None) -> Value:
+        """`highest`, if given, is the coefficient after these."""
+        if highest is None:
+            coefficients, highest = coefficients[:-1], self.constant(coefficients[-1], "f")
+        for coefficient in reversed(coefficients):
+            highest = self.fuse(highest, x, coefficient)
+        return highest
 
     def copy_sign(self, magnitude: Value, sign: Value) -> Value:
         """`magnitude`, whose own sign bit is clear, with the sign of the other."""
@@ -194,6 +196,9 @@ class Value:
 
     def __xor__(self, other: Value | int) -> Value:
         return self._with("xor", other)
+
+    def __invert__(self) -> Value:
+        return self._with("xor", -1)
 
     def __lshift__(self, other: int) -> Value:
         return self._with("shl", other)

@@ -38,7 +38,13 @@ def duration(kernel: Kernel) -> float:
 
 
 def build(
-    schedule: Schedule, inputs: int, architecture: str, threads: int = 1, *, repeats: Sequence[int] = ()
+    schedule: Schedule,
+    inputs: int,
+    architecture: str,
+    threads: int = 1,
+    *,
+    repeats: Sequence[int] = (),
+    avx512: bool = False,
 ) -> Module:
     """The text of a program with so many inputs, for at most `threads` threads.
 
@@ -51,7 +57,7 @@ def build(
     arena = (schedule.arena + 63) // 64 * 64
     emitter = _Emitter(schedule, inputs, architecture, parallel, arena, scratch, repeats)
     parts = emitter.parts()
-    text = "\n".join([*emitter.kernels(), *emitter.functions, ATTRIBUTES, ""])
+    text = "\n".join([*emitter.kernels(avx512), *emitter.functions, ATTRIBUTES, ""])
     return Module(text, tuple(parts), arena + scratch * (threads if parallel else 1), parallel, seconds)
 
 
@@ -196,7 +202,7 @@ class _Emitter:
         name, _ = self.distinct.setdefault(key, (f"kernel{len(self.distinct)}", kernel))
         return name
 
-    def kernels(self) -> list[str]:
+    def kernels(self, avx512: bool) -> list[str]:
         """Vector functions, declarations, and the kernels themselves."""
         texts: list[str] = []
         for body, operands in self.distinct:
@@ -207,8 +213,8 @@ class _Emitter:
         functions = sorted({f for _, kernel in self.distinct.values() for f in kernel.functions})
         declared = self.declarations.union(*(kernel.declarations for _, kernel in self.distinct.values()))
         for each in functions:
-            texts.append(vector_math.function(*each))
-            declared |= vector_math.declarations(*each)
+            texts.append(vector_math.function(*each, avx512))
+            declared |= vector_math.declarations(*each, avx512)
         return [*sorted(declared), *texts]
 
 

@@ -163,6 +163,13 @@ def _ends(lanes: Lanes, x: Value, y: Value, end: float) -> Value:
 
 def _of_positive(lanes: Lanes, x: Value, combined: Callable[[Value, Value], Value]) -> Value:
     """A logarithm of x from its e and f."""
+    e, f, _ = _split(lanes, x)
+    smallest = 1 << lanes.mantissa  # normal; by bits, negative numbers and NaN are beyond infinity
+    special = x.bits - smallest > lanes.constant(np.inf, "f").bits - (smallest + 1)
+    return lanes.unless(special, combined(e, f), lambda: _of_any(lanes, x, combined))
+
+
+def _of_any(lanes: Lanes, x: Value, combined: Callable[[Value, Value], Value]) -> Value:
     small = x < lanes.pick(2.0**-126, 2.0**-1022)
     digits = lanes.mantissa + 1.0
     e, f, _ = _split(lanes, lanes.where(small, x * 2.0**digits, x))
@@ -190,7 +197,8 @@ def _log10(lanes: Lanes, x: Value) -> Value:
 
 def _log1p(lanes: Lanes, x: Value) -> Value:
     """1 + x is rounded to u; what that lost is added to f."""
-    held = lanes.at_most(float(np.finfo(lanes.dtype).max), lanes.at_least(lanes.pick(-1 + 2.0**-24, -1 + 2.0**-53), x))
+    largest = float(np.finfo(lanes.dtype).max)
+    held = lanes.at_most(largest, lanes.at_least(lanes.pick(-1 + 2.0**-24, -1 + 2.0**-53), x))
     u = held + 1.0
     back = u - 1.0
     lost = (1.0 - (u - back)) + (held - back)
@@ -198,8 +206,9 @@ def _log1p(lanes: Lanes, x: Value) -> Value:
     # 2**-e, in two factors: it may be too small
     scale = (lanes.constant((2 * lanes.bias + 1) << lanes.mantissa, "i") - stored).number
     y = _natural(lanes, e, lanes.fuse(lost * 0.5, scale, f))
-    y = lanes.where(abs(x) < lanes.pick(2.0**-26, 2.0**-55), x, lanes.where(x < np.inf, y, x))
-    return _ends(lanes, x, y, -1.0)
+    y = lanes.where(abs(x) < lanes.pick(2.0**-26, 2.0**-55), x, y)
+    inside = (x > -1.0) & (x < np.inf)
+    return lanes.unless(~inside, y, lambda: _ends(lanes, x, lanes.where(x < np.inf, y, x), -1.0))
 
 
 # ---------------------------------------------------------------- erf
@@ -207,7 +216,8 @@ def _erf(lanes: Lanes, x: Value) -> Value:
     size = lanes.at_most(lanes.pick(3.82, 5.95), abs(x))
     square = size * size
     if lanes.single:  # one polynomial does for all
-        y = lanes.horner(lanes.fuse(square, 0.16, -1.0), _coefficients(lanes, "erf"))
+        t, coefficients = lanes.fuse(square, 0.16, -1.0), _coefficients(lanes, "erf")
+        y = lanes.horner(t, coefficients[:9], lanes.polynomial(t, coefficients[9:]))
         return lanes.copy_sign(lanes.at_most(1.0, lanes.fuse(y, size, size * 0.5)), x)
     inner = lanes.fuse(lanes.polynomial(square, _coefficients(lanes, "erf")), size, size)
     exponent = lanes.fuse(square, 1 / log(2), lanes.polynomial(size - 3.375, _coefficients(lanes, "erfc")))
