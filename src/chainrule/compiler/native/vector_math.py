@@ -1,8 +1,9 @@
 """Functions of vectors in registers, as LLVM text: exp, log, tanh ... of 1 to 32 lanes of float32 or float64.
 
 Every formula of ours is within 3 ulp of the truth for all finite numbers, subnormal ones included (`make ulp` tries them
-all), right at NaN, infinities and signed zeros, and sets the processor's invalid flag only where a NaN comes into being.
-What has no formula here is computed by the C library, lane by lane.
+all; without fused multiply-add erf of float32 within 4), right at NaN, infinities and signed zeros, and sets the
+processor's invalid flag where a NaN comes into being and nowhere else.  What has no formula is computed by the C library,
+lane by lane.
 """
 
 from __future__ import annotations
