@@ -7,7 +7,7 @@ pytest.importorskip("llvmlite")
 
 import chainrule as cr
 from chainrule.backends.abstract import Abstract
-from chainrule.compiler.native import compile_program, executable, threads, watch
+from chainrule.compiler.native import compile_program, executable, module, threads, watch
 from chainrule.compiler.native.kernel import Opaque
 from chainrule.compiler.native.machine import machine
 from chainrule.compiler.program import Program
@@ -128,7 +128,9 @@ def test_one_program_compiled_twice_shares_its_code():
     assert first.entry((X,))[0].tolist() == second.entry((X,))[0].tolist()
 
 
-def test_threads_change_no_bit_of_a_step():
+def test_threads_change_no_bit_of_a_step(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "PARALLEL_FROM", 0.0)
+    monkeypatch.setattr(module, "SHARED_FROM", 0.0)
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(301, 203)).astype("f4"), rng.normal(size=(203, 107)).astype("f4")
 

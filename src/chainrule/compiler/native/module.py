@@ -17,7 +17,9 @@ from chainrule.compiler.native.writer import Writer
 ATTRIBUTES = 'attributes #0 = { nounwind noinline "prefer-vector-width"="512" "no-trapping-math"="true" }'
 STEPS_IN_A_FUNCTION = 64
 SHARED_FROM = 5e-6  # seconds: work below this is done sooner by one thread than it is told to two
-PARALLEL_FROM = 200e-6  # seconds: waking another thread costs 20 to 50 microseconds
+PARALLEL_FROM = (
+    2.5e-3  # seconds: below, what is gained is lost again whenever one of the cores has something else to do
+)
 FLOP_PER_SECOND, BYTES_PER_SECOND = 60e9, 25e9  # of one thread, roughly: these only say what is small
 
 
