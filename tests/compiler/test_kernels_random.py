@@ -198,13 +198,13 @@ def programs(draw):
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{8 * m.vector_bytes} bits")
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(program=programs())
-def test_random_expressions(machine, program):
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(program=programs(), shared=st.booleans())
+def test_random_expressions(machine, program, shared):
     outputs, targets, inputs, arrays = program
     want = evaluate(outputs, [a.copy() for a in arrays])
     values = [a.copy() for a in arrays]
-    fresh = iter(compiled(outputs, targets, inputs, machine)(values))
+    fresh = iter(compiled(outputs, targets, inputs, machine, shared=shared)(values))
     for w, target in zip(want, targets, strict=True):
         got = next(fresh) if target is None else values[target]
         assert (got.shape, got.dtype) == (w.shape, w.dtype)

@@ -98,8 +98,6 @@ class Instructions:
             return self._sign(dtype, of[0])
         if op in ("isnan", "isinf", "isfinite", "signbit"):
             return self._class(op, dtype, of[0])
-        if op == "floor_divide":
-            return self._floor_divide(dtype, *of)
         return self.function(op, dtype, *of)
 
     def extreme(self, op: str, dtype: Any, x: str, y: str) -> str:
@@ -130,16 +128,6 @@ class Instructions:
         size = self.intrinsic("fabs", dtype, x)
         how = "oeq" if op == "isinf" else "one"  # one: neither equal nor NaN
         return self.w.value(f"fcmp {how} {kind} {size}, {self.known(np.inf, dtype)}")
-
-    def _floor_divide(self, dtype: Any, x: str, y: str) -> str:
-        """From the remainder, so that rounding in x / y cannot cross an integer."""
-        rest = self.function("remainder", dtype, x, y)
-        whole = self.floating("divide", dtype, [self.floating("subtract", dtype, [x, rest]), y])
-        rounded = self.intrinsic("rint", dtype, whole)
-        plain = self.floating("divide", dtype, [x, y])
-        signed = self.intrinsic("copysign", dtype, rounded, plain)
-        found = self.either(self.compare("equal", dtype, rounded, self.known(0, dtype)), dtype, signed, rounded)
-        return self.either(self.compare("equal", dtype, y, self.known(0, dtype)), dtype, plain, found)
 
     # ------------------------------------------------------------ integers
     def integer(self, op: str, dtype: Any, of: list[str]) -> str:
@@ -228,11 +216,26 @@ class Instructions:
         return self.w.loop(8 * s.bytes, turn, carried)[0]
 
     # ------------------------------------------------------------ casts
+    def _odd(self, x: str) -> str:
+        """A float64 as float32, rounded to an odd last bit where it is not exact: rounding once more then does no harm."""
+        near = self.cast(x, np.float64, np.float32)
+        back = self.cast(near, np.float32, np.float64)
+        bits = self.w.value(f"bitcast {self.kind(np.float32)} {near} to {self.kind(np.int32)}")
+        size, before = (self.intrinsic("fabs", np.float64, v) for v in (back, x))
+        beyond = self.cast(self.compare("greater", np.float64, size, before), np.bool_, np.int32)
+        inexact = self.cast(self.compare("not_equal", np.float64, back, x), np.bool_, np.int32)
+        lower = self.w.value(f"sub {self.kind(np.int32)} {bits}, {beyond}")
+        odd = self.w.value(f"or {self.kind(np.int32)} {lower}, {inexact}")
+        return self.w.value(f"bitcast {self.kind(np.int32)} {odd} to {self.kind(np.float32)}")
+
     def cast(self, x: str, old: Any, new: Any) -> str:
         a, b = scalar(old), scalar(new)
         kind, to = self.kind(old), self.kind(new)
         if b.kind == "b":
             return self.compare("not_equal", old, x, self.known(0, old))
+        if "half" in (a.llvm, b.llvm) and "float" not in (a.llvm, b.llvm):
+            # processors know the way by float32 only
+            return self.cast(self._odd(x) if a.llvm == "double" else self.cast(x, old, np.float32), np.float32, new)
         if a.kind == "f":
             if b.kind == "f":
                 return self.w.value(f"{'fpext' if b.bytes > a.bytes else 'fptrunc'} {kind} {x} to {to}")

@@ -68,6 +68,7 @@ class Nest:
             self.vector = max([*self.outer[-1:], *self.inner[-1:]])
         self.short = self._short()
         """A loop of few turns that runs within the vectors of the loop around it."""
+        self._turn_columns()
         self.passes = self._passes()
         self.kept: dict[int, int] = {}
         """Steps kept from pass to pass, and the pass that computes them."""
@@ -124,6 +125,17 @@ class Nest:
         short = self.outer.pop()
         self.vector = self.outer[-1]
         return short
+
+    def _turn_columns(self) -> None:
+        """Where vectors are gathered from rows apart, go along the rows next, while they are in the cache."""
+        if self.inner or self.short is not None or self.vector is None:
+            return
+        loads = [step.more[1] for step in self.steps if step.op == "load"]
+        for variable in self.outer[:-1]:
+            if self.extents[variable] >= self.lanes and any(a.of(variable) == 1 and a.of(self.vector) for a in loads):
+                self.outer.remove(variable)
+                self.outer.append(variable)
+                return
 
     def wide(self, step: Step) -> bool:
         """Whether lanes of vectors differ in a step."""
