@@ -1,5 +1,6 @@
 """Functions of arrays, tensors, numbers and trees, compiled: what goes in, what comes out, and what is compiled anew."""
 
+import collections
 import copy
 import threading
 import warnings
@@ -228,6 +229,26 @@ def test_guarded_containers():
     assert f(np.array([3.0])).item() == 29
     settings["names"].append("c")
     assert f(np.array([3.0])).item() == 30
+
+
+def test_sets_of_tensors_and_queues_of_arrays():
+    ties = {cr.tensor([1.0, 2.0]), cr.tensor([3.0, 4.0])}
+    queue = collections.deque([np.ones(2), np.zeros(2)], maxlen=2)
+
+    def f(x):
+        queue.append(sum(queue) + x)
+        return sum(t * x for t in ties)
+
+    expected, kept = f(np.ones(2)), [a.copy() for a in queue]
+    queue.extend([np.ones(2), np.zeros(2)])
+    compiled = jit(f)
+    assert_equal(compiled(np.ones(2)).data, expected.data)
+    for a, b in zip(queue, kept, strict=True):
+        assert_equal(a, b)
+    next(iter(ties)).data[...] = 0.0
+    for _ in range(3):
+        assert_equal(compiled(np.ones(2)).data, sum(t.data for t in ties))
+    assert compilations(compiled) == 1
 
 
 def test_a_class_attribute_is_guarded():

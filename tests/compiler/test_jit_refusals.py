@@ -68,15 +68,21 @@ def popping(x):
 
 
 KEPT = [1]
+NAMES = {"a"}
 
 
-@pytest.mark.parametrize(("f", "offset"), [(appending, 1), (adding, 2), (popping, 2)])
-def test_a_list_that_changes_its_length(f, offset):
-    before = list(LOG), list(KEPT)
+def naming(x):
+    NAMES.add("b")
+    return x
+
+
+@pytest.mark.parametrize(("f", "offset"), [(appending, 1), (adding, 2), (popping, 2), (naming, 1)])
+def test_a_container_that_changes_its_length(f, offset):
+    before = list(LOG), list(KEPT), set(NAMES)
     with pytest.raises(SideEffectError) as found:
         jit(f)(np.ones(2))
     assert line(f, offset) in str(found.value)
-    assert before == (LOG, KEPT)
+    assert before == (LOG, KEPT, NAMES)
 
 
 def test_an_object_that_keeps_a_traced_value():

@@ -47,6 +47,12 @@ def test_a_number_takes_the_dtype_of_its_partner():
         assert [w.weak for w in (cr.exp(r), r * box_of(np.float64(1.0)), r * box_of(x))] == [False] * 3
 
 
+def test_powers_of_numbers_are_pythons():
+    for t in (1, 7, 12, 29, 100):
+        found = run(lambda b, t: [b**t, 0.9**t, b**0.5, t**2, (1.0 - b**t) ** 0.5], 0.999, t)
+        assert [a.item() for a in found[:5]] == [0.999**t, 0.9**t, 0.999**0.5, t**2, (1.0 - 0.999**t) ** 0.5]
+
+
 def test_arrays_are_written_and_numbers_replaced():
     def f(a, s, n):
         held, was = a, (s, n)

@@ -27,6 +27,7 @@ from chainrule.compiler.kinds import (
     OBJECT,
     PARTIAL,
     SCALAR,
+    SET,
     SPACE,
     TENSOR,
     TUPLE,
@@ -227,6 +228,8 @@ class Guards(Checks):
     def _text(self, thing: Thing, key: Any) -> str:
         """A place in code."""
         owner = name_of(thing)
+        if thing.kind is SET:  # whose elements are known with it
+            return self.code.constant(thing.before[key])
         if thing.kind in (TENSOR, OBJECT, CLASS, CELL, FUNCTION, PARTIAL):
             return f"{owner}.{key}"
         return f"{owner}[{self.code.literal(key)}]"
@@ -328,7 +331,7 @@ class Guards(Checks):
 
 def _is_fixed(thing: Thing) -> bool:
     """Whether what stands in a thing is known with its identity."""
-    return thing.kind is TUPLE and not thing.given
+    return thing.kind is SET or (thing.kind is TUPLE and not thing.given)
 
 
 def _entered_names(traced: Traced) -> set[str]:

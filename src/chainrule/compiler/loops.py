@@ -71,8 +71,8 @@ class Loop:
         stacks = [np.empty((self.turns, *e.shape), e.dtype) for e in self.program.outputs[self.carried :]]
         for k in range(self.turns):
             turn = [row[first + k, ...] for row, first in zip(rows, self.firsts, strict=True)]
-            found = run((*carried, *turn, *stays))
-            if not isinstance(found, (tuple, list)):  # None; or an array that does not fit, which cannot be
+            found: Any = run((*carried, *turn, *stays))
+            if found is None or isinstance(found, int):  # None; or an array that does not fit, which cannot be
                 np.divide(0.0, 0.0)  # an invalid operation, for whoever looks at the flag of the whole program
                 break
             for stack, value in zip(stacks, found, strict=True):

@@ -12,9 +12,10 @@ import functools
 import sys
 import types
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextvars import ContextVar
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,10 +77,18 @@ class Thing:
 
     def restore(self) -> None:
         """Let it hold what it held before."""
-        if self.kind in (SET, TUPLE, OPAQUE):
+        if self.kind in (TUPLE, OPAQUE):
+            return
+        if self.kind is SET:
+            if set(self.value) != set(self.before.values()):
+                self.value.clear()
+                self.value.update(self.before.values())
             return
         if self.kind is LIST:
-            self.value[:] = self.before.values()
+            if len(self.value) == len(self.before) and all(map(is_, self.value, self.before.values())):
+                return
+            self.value.clear()
+            self.value.extend(self.before.values())
             return
         now = self.now()
         for key, value in self.before.items():
@@ -256,7 +265,7 @@ def _parts_of(value: Any) -> tuple[str, ...]:
 
 
 _KINDS: dict[type, Kind] = {
-    list: LIST, tuple: TUPLE, dict: DICTIONARY, OrderedDict: DICTIONARY, set: SET, frozenset: SET,
+    list: LIST, deque: LIST, tuple: TUPLE, dict: DICTIONARY, OrderedDict: DICTIONARY, set: SET, frozenset: SET,
     types.FunctionType: FUNCTION, types.MethodType: BOUND, functools.partial: PARTIAL,
 }  # fmt: skip
 

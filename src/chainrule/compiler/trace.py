@@ -290,9 +290,11 @@ class Traced:
     def _compare(self, thing: Thing) -> None:
         if thing.kind in (TUPLE, OPAQUE):
             return
-        if thing.kind is SET:
-            return
         now, before = thing.now(), thing.before
+        if thing.kind is SET:
+            if set(map(id, now.values())) != set(map(id, before.values())):
+                self._refuse_growth(thing, len(before))
+            return
         if thing.kind is LIST and len(now) != len(before):
             self._refuse_growth(thing, len(before))
         for key in itertools.chain(before, (k for k in now if k not in before)):
@@ -323,8 +325,8 @@ class Traced:
     def _refuse_growth(self, thing: Thing, length: int) -> None:
         where = self.run.watch.grown.get(id(thing.value)) or self._line(lambda: len(thing.value) != length)
         name = str(thing.first)
-        change = "grows" if len(thing.value) > length else "shrinks"
-        fault = f"{name} {change} at {where}: a list that the compiled function found would change once only"
+        change = "grows" if len(thing.value) > length else "shrinks" if len(thing.value) < length else "changes"
+        fault = f"{name} {change} at {where}: a container that the compiled function found would change once only"
         remedy = "to return the value, and to keep it outside"
         raise SideEffectError(explain("jit", fault, remedy=remedy))
 

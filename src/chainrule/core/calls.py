@@ -87,8 +87,8 @@ def weak(value: Any, beside: Any) -> Any:
 
 _OF_KIND: dict[str, Any] = {"b": False, "i": 0, "f": 0.0}
 _ARITHMETIC = {
-    "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "pow", "power_by", "square", "negative", "positive",
-    "abs", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+    "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power_of_numbers", "negative", "positive", "abs",
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
 }  # fmt: skip
 """What Python itself does with numbers, and gives numbers."""
 

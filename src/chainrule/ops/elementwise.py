@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from chainrule import modes
+from chainrule.backends.abstract import Abstract
 from chainrule.backends.registry import is_numpy_dtype
 from chainrule.core.calls import PYTHON_NUMBERS, is_tensor, is_weak, raw
 from chainrule.core.primitive import PASS, primitive
@@ -85,6 +87,8 @@ pow_arrays = binary("pow", lambda ct, x, y: ct * _power_by_base(x, y),
                     lambda ct, x, y, out: ct * (out * log(where(logical_and(x == 0, y >= 0), 1.0, x))),
                     forward=np.power, domain=(POSITIVE, REAL),
                     doc="x to the power y, for arrays; see `pow` · y x^(y-1) and x^y log x")
+power_of_numbers = binary("power_of_numbers", None, None, forward=lambda x, y: x[()] ** y[()], standard=lambda xp, x, y: xp.pow(x, y),
+                          domain=(POSITIVE, REAL), doc="x to the power y of what stands for Python's numbers, to the bit as Python has it · none")
 
 # ---------------------------------------------------------------- exponentials and logarithms
 exp = unary("exp", lambda ct, out: ct * out, doc="e to the power x · out")
@@ -258,7 +262,11 @@ def pow(x: Any, y: Any) -> Any:
     if (
         type(y) in PYTHON_NUMBERS and type(x) not in PYTHON_NUMBERS
     ):  # of two Python numbers NumPy's scalar, as elsewhere
+        if modes.unusual and is_weak(x):
+            return power_of_numbers(x, y)
         return square(x) if y == 2 else power_by(x, y)
+    if modes.unusual and isinstance(y, Abstract) and is_weak(x) and is_weak(y):
+        return power_of_numbers(x, y)
     return pow_arrays(*_of_one_dtype(x, y))
 
 

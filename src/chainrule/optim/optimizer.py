@@ -15,7 +15,7 @@ from chainrule import modes
 from chainrule.core.calls import is_tensor
 from chainrule.errors import ArgumentError, DTypeError, GraphError, dtype_kind, explain
 from chainrule.ops.creation import full_like
-from chainrule.optim.arithmetic import Arithmetic, in_dtype, is_off
+from chainrule.optim.arithmetic import Arithmetic, in_dtype, is_off, number
 from chainrule.optim.limits import is_a
 from chainrule.optim.states import Group, States
 from chainrule.optim.units import Arrays, Factors, Member, Scratch, Unit, partition
@@ -161,7 +161,7 @@ class Optimizer(States):
     def _factors(self, group: Group, unit: Unit, known: dict[Any, Factors]) -> Factors:
         """The factors at the unit's next step.  Most units are at the same one, so they are computed once."""
         step: Any = unit.state.get("step", 0.0)
-        t = float(step) + 1.0 if is_a(step, float, np.ndarray) else step + 1.0
+        t = float(step) + 1.0 if is_a(step, float, np.ndarray) else number(step) + 1.0
         key = (t, unit.dtype) if is_a(t, float) else None
         if key is None or key not in known:
             known[key] = tuple(in_dtype(factor, unit.dtype) for factor in self._numbers(group, t))

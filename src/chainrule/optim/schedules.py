@@ -8,7 +8,7 @@ know no branch on the count but `pick`, so they can be traced.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from math import cos, pi
+from math import pi
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ def pick(condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
 def half_turn(n: Any, whole: Any) -> Any:
     """1 + cos(π n / whole): from 2 to 0 as n goes from 0 to `whole`."""
     angle = pi * n / whole
-    return 1.0 + (cos(angle) if is_a(angle, float) else elementwise.cos(angle))
+    return 1.0 + number(elementwise.cos(angle))  # NumPy's cosine, of numbers too: a trace gives the same to the bit
 
 
 def count_of(array: Array) -> Any:
