@@ -109,7 +109,7 @@ def test_gradients_left_from_before_do_not_matter_where_they_are_forgotten():
 
 
 def test_a_step_that_begins_with_zero_grad_is_traced_once():
-    model, opt, step = trainer()
+    _, _, step = trainer()
     compiled = jit(step)
     for _ in range(3):
         compiled(X)
