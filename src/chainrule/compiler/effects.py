@@ -7,6 +7,7 @@ looking before and after.
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
 import time
@@ -137,10 +138,14 @@ class Watch:
     def open(self) -> Generator[None]:
         """Watch this thread meanwhile."""
         before: Any = sys.getprofile()
+        collects = gc.isenabled()
+        gc.disable()  # what somebody calls at every collection, to read a clock perhaps, is no part of the function
         sys.setprofile(self.profile())
         try:
             yield
         finally:
+            if collects:
+                gc.enable()
             self.codes.update(self.again)
             if hasattr(before, "enable"):
                 before.enable()  # cProfile's, which is no function
