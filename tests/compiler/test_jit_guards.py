@@ -108,6 +108,43 @@ def test_gradients_left_from_before_do_not_matter_where_they_are_forgotten():
     assert same_after(change) == 1
 
 
+def test_a_step_that_begins_with_zero_grad_is_traced_once():
+    _, _, step = trainer()
+    compiled = jit(step)
+    for _ in range(3):
+        compiled(X)
+    assert compiled.stats()["traces"] == 1
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_gradient_that_only_zero_grad_touches(last):
+    """One parameter gets no gradient from the loss: what it had is forgotten, first or last."""
+
+    def run(compile_it):
+        w, unused = (cr.tensor(np.ones(2), requires_grad=True) for _ in range(2))
+        opt = cr.optim.SGD([w, unused], lr=0.1)
+
+        def step(x):
+            if not last:
+                opt.zero_grad()
+            (w * x).sum().backward()
+            if last:
+                opt.zero_grad()
+            return w.grad
+
+        go, found = compile_it(step), []
+        for k in range(4):
+            unused.grad = np.ones(2) if k % 2 else None
+            w.grad = np.full(2, 7.0) if k == 2 else w.grad
+            result = go(np.full(2, float(k)))
+            found.append(
+                (None if result is None else result.tolist(), unused.grad, None if w.grad is None else w.grad.tolist())
+            )
+        return found
+
+    assert run(jit) == run(lambda f: f)
+
+
 def test_gradients_that_are_added_up():
     def accumulated(compile_it):
         w = cr.tensor(np.ones(3), requires_grad=True)

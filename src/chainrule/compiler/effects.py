@@ -7,6 +7,7 @@ looking before and after.
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
 import time
@@ -20,8 +21,10 @@ from typing import Any
 import numpy as np
 
 from chainrule.compiler.kinds import is_library, kind_of
-from chainrule.compiler.places import Walk
+from chainrule.compiler.places import Walk, names_in
+from chainrule.core.calls import wrap
 from chainrule.errors import SideEffectError, explain
+from chainrule.tensor import Tensor
 
 _CLOCKS = tuple(
     getattr(time, name) for name in dir(time) if name.rstrip("_ns") in ("time", "perf_counter", "monotonic", "sleep")
@@ -44,6 +47,7 @@ _NAMES = _GROWING | _ASKING | frozenset({
     "read", "readline", "readlines", "write", "writelines", "flush",
 })  # fmt: skip
 """Names of built-in functions and methods worth a closer look: there is one call of a built-in in every microsecond."""
+_MAKERS = frozenset({wrap.__code__, Tensor.__init__.__code__})
 _REMEDY = "it outside the compiled function"
 
 
@@ -86,6 +90,10 @@ class Watch:
         """By the identity of a container, the line that called the last method that changes its length."""
         self.asks_for_attributes = False
         """Whether the user's code asks if an object has an attribute."""
+        self.forgotten: dict[int, Any] = {}
+        """By identity, tensors whose gradients `zero_grad` forgot before anything could read one."""
+        self._is_early = True
+        self.again: dict[types.CodeType, dict[str, Any]] = {}
 
     def profile(self) -> Callable[[Any, str, Any], None]:
         """The profile function: a plain one, for it is called at every call and every return of anything."""
@@ -101,7 +109,16 @@ class Watch:
         return see
 
     def _enter(self, frame: Any) -> None:
-        self.codes[frame.f_code] = frame.f_globals
+        code = frame.f_code
+        self.codes[code] = frame.f_globals
+        if self._is_early and "grad" in names_in(code) and not only_makes(code):
+            parameters = _forgets(frame)
+            self._is_early = parameters is not None
+            for parameter in parameters or ():
+                self.forgotten[id(parameter)] = parameter
+            if self._is_early:
+                del self.codes[code]  # so that it is seen again
+                self.again[code] = frame.f_globals
         fault = _MODULES.get(frame.f_globals.get("__name__", ""))
         if fault is not None and frame.f_back is not None and is_users(frame.f_back):
             raise SideEffectError(_refusal(frame.f_code.co_name, fault, frame.f_back))
@@ -121,14 +138,34 @@ class Watch:
     def open(self) -> Generator[None]:
         """Watch this thread meanwhile."""
         before: Any = sys.getprofile()
+        collects = gc.isenabled()
+        gc.disable()  # what somebody calls at every collection, to read a clock perhaps, is no part of the function
         sys.setprofile(self.profile())
         try:
             yield
         finally:
+            if collects:
+                gc.enable()
+            self.codes.update(self.again)
             if hasattr(before, "enable"):
                 before.enable()  # cProfile's, which is no function
             else:
                 sys.setprofile(before)
+
+
+def only_makes(code: types.CodeType) -> bool:
+    """Whether this makes tensors: it sets their gradients to None, which is no interest in those that there are."""
+    return code in _MAKERS or code.co_filename.startswith("<call")
+
+
+def _forgets(frame: Any) -> Any:
+    """The tensors whose gradients a call of `zero_grad`, an optimiser's or a module's, will set to None."""
+    known = frame.f_globals.get("__name__") in ("chainrule.optim.optimizer", "chainrule.nn.module")
+    if not (known and frame.f_code.co_name == "zero_grad" and frame.f_locals.get("set_to_none", True) is True):
+        return None
+    owner = frame.f_locals["self"]
+    groups = getattr(owner, "param_groups", None)
+    return owner.parameters() if groups is None else [p for group in groups for p in group["params"]]
 
 
 def _fault_of(function: Any, name: str, owner: Any) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from chainrule.backends.abstract import Equation, reach_equations
 from chainrule.compiler.checks import Checks
+from chainrule.compiler.effects import only_makes
 from chainrule.compiler.inputs import Input, is_option
 from chainrule.compiler.kinds import (
     ARRAY,
@@ -36,7 +37,6 @@ from chainrule.compiler.kinds import (
 from chainrule.compiler.places import Place, Thing, names_in
 from chainrule.compiler.results import name_of
 from chainrule.compiler.trace import Traced
-from chainrule.core.calls import wrap
 
 
 class Miss:
@@ -124,7 +124,7 @@ class Guards(Checks):
         if not thing.kind.by_name:
             return True
         if thing.kind is TENSOR:
-            return key == "data" or self.reads_gradients
+            return key == "data" or (self.reads_gradients and id(thing.value) not in self.traced.run.watch.forgotten)
         if thing.kind is FUNCTION:
             return True
         if thing.kind is SPACE and f".{key}" in self.names:
@@ -337,8 +337,7 @@ def _is_fixed(thing: Thing) -> bool:
 def _entered_names(traced: Traced) -> set[str]:
     names: set[str] = set()
     for code in traced.run.watch.codes:
-        # What makes a tensor sets its gradient to None; that is no interest in the gradients that there are.
-        if not (code is wrap.__code__ or code.co_filename.startswith("<call")):
+        if not only_makes(code):
             names |= names_in(code)
     return names
 

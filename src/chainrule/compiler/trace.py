@@ -303,6 +303,12 @@ class Traced:
             if value is expected or _is_same(value, expected):
                 continue
             self._changed(thing, key, value, before.get(key, MISSING))
+        if (
+            thing.kind is TENSOR
+            and id(thing.value) in self.run.watch.forgotten
+            and thing.value.grad is before["grad"] is None
+        ):
+            self.effects.append(Effect(thing, "grad", "None"))  # another call may find a gradient to forget
 
     def _changed(self, thing: Thing, key: Any, value: Any, before: Any) -> None:
         place = Place(thing, key)
