@@ -289,17 +289,6 @@ def to_winners(xp: Namespace, y: Array, masks: Array, windows: Windows) -> Array
     return unpadded(xp, xp.array(laid_back(xp.graph, parts.expression, windows)), windows)
 
 
-def from_winners(xp: Namespace, x: Array, masks: Array, windows: Windows) -> Array:
-    """The mean of the entries of each window that won."""
-    won = _kernel_last(xp, masks, windows)
-    if not won.size:
-        return xp.full((*x.shape[:2], *windows.out), 0, x.dtype)
-    found = xp.array(windows_of(xp.graph, padded(xp, x, windows).expression, windows))
-    parts = xp.where(xp.array(won), found, xp.zeros_like(found))
-    total = xp.array(_over_kernel(xp, "sum", "add", parts.expression, windows))
-    return total / _counted(xp, won, windows, x.dtype)
-
-
 SPELLINGS: dict[str, Callable[..., Any]] = {
     "convolve": convolution("convolve"),
     "convolve_to_input": convolution("convolve_to_input"),
@@ -308,7 +297,6 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
     "max_pool": max_pool,
     "winners": winners,
     "to_winners": to_winners,
-    "from_winners": from_winners,
     "window_sums": window_sums,
     "over_windows": over_windows,
 }
