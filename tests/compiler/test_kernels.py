@@ -263,7 +263,7 @@ def test_casts_of_what_no_integer_holds_do_not_trap():
     assert [int(g[5]) for g in compiled(outputs, [None] * 6, [x])([array])] == [3] * 6
 
 
-@pytest.mark.parametrize("shape, axis", [((3_000_000,), 0), ((300_000, 3), 0), ((3, 300_000), 1)])
+@pytest.mark.parametrize(("shape", "axis"), [((3_000_000,), 0), ((300_000, 3), 0), ((3, 300_000), 1)])
 def test_long_sums_lose_little(shape, axis):
     graph = Graph()
     x = graph.input(0, shape, np.float32)

@@ -229,9 +229,9 @@ class Fusion:
         self._join(e, len(self.groups) - 1, reads, before)
 
     def _friends(self, reads: set[int], needed: set[int]) -> list[int]:
-        """Groups that compute what is needed, or read entries of `reads` too, the latest first."""
+        """Groups that compute what is needed, then those that read entries of `reads` too, the latest first."""
         sharing = (self.readers.get(r, set()) for r in reads if self.by_number[r].size > 1)
-        return sorted(needed.union(*sharing), reverse=True)
+        return [*sorted(needed, reverse=True), *sorted(set[int]().union(*sharing) - needed, reverse=True)]
 
     def _join(self, e: Expression, g: int, reads: Iterable[int], before: int) -> None:
         group = self.groups[g]
