@@ -144,13 +144,13 @@ class Watch:
         try:
             yield
         finally:
-            if collects:
-                gc.enable()
             self.codes.update(self.again)
             if hasattr(before, "enable"):
                 before.enable()  # cProfile's, which is no function
             else:
                 sys.setprofile(before)
+            if collects:
+                gc.enable()
 
 
 def only_makes(code: types.CodeType) -> bool:

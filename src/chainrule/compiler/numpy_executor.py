@@ -28,15 +28,15 @@ class NumPyExecutable:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._first = self._writer = _Writer(program, None)
-        self._run = self._first.function()
+        self._writer = _Writer(program, None)
+        self._run = self._writer.function()
         self.kernels = self._writer.kernels
         self.arena = 0
         """Bytes."""
 
     def __call__(self, values: Sequence[Any]) -> list[Any] | None:
         found = self._run(values)
-        if self._writer is self._first and found is not None:
+        if type(found) is tuple:  # of the first run, which says how memory is laid out
             found, strides = found
             self._settle(dict(zip(self._writer.in_arena, strides, strict=True)))
         return found
