@@ -109,4 +109,4 @@ def test_a_schedule_runs_along(make):
         assert all(type(rate) is float for rate, *_ in found)
     np.testing.assert_allclose(rates[1], rates[0], rtol=1e-12)
     assert run.stats()["eager"] == 0, run.stats()
-    assert run.stats()["compilations"] <= 2, run.stats()
+    assert run.stats()["compilations"] <= 3, run.stats()  # one of them careful
