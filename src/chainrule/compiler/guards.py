@@ -87,6 +87,7 @@ class Guards(Checks):
         self.met: set[int] = set()
         self.loaded: dict[int, str] = {}
         """By the number of an input that was loaded: "given", "kept" or "number"."""
+        self._numbers = {(p.owner.number, p.key): i for i in traced.run.inputs if not i.is_array for p in i.places}
         self._relevant = self._find_relevant()
 
     # --------------------------------------------------------------------------------------------- what matters
@@ -290,11 +291,7 @@ class Guards(Checks):
         self.facts[place.path] = str(place), value
 
     def _number_input(self, thing: Thing, key: Any) -> Input | None:
-        box = self.traced.run.placed.get((thing.number, key))
-        found = self.traced.run.input_of(box)
-        if found is None and thing.kind is TUPLE:
-            return next((i for i in self.traced.run.inputs if not i.is_array and (thing, key) in i.places), None)
-        return None if found is None or found.is_array else found
+        return self._numbers.get((thing.number, key))
 
     def _number(self, found: Input, text: str, value: Any) -> None:
         name, kind = f"x{found.number}", kind_of(value)

@@ -21,7 +21,7 @@ import numpy as np
 
 from chainrule import modes
 from chainrule.compiler.differentiable import Differentiable
-from chainrule.compiler.effects import raised_in, users_line
+from chainrule.compiler.effects import is_an_optimisers, users_line
 from chainrule.compiler.executors import compiler, name_of_executor, prepare
 from chainrule.compiler.guards import MISS, Miss
 from chainrule.compiler.inputs import AgainError, Choices, EagerError
@@ -223,8 +223,8 @@ class Jit:
             except TraceError as error:
                 if self._guard_numbers(run):
                     continue
-                if raised_in(error).startswith("chainrule.optim"):
-                    raise EagerError(str(error)) from None  # one step as it is, and the next can be traced
+                if is_an_optimisers(error):  # of a step that makes states; the next one can be traced
+                    raise EagerError(str(error)) from None
                 _name_line(error)
                 raise
             except EagerError:
