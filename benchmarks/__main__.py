@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks import footprint, report
+from benchmarks import first_calls, footprint, report
 from benchmarks.harness import (
     BLOCK,
     MIN_ROUNDS,
@@ -21,7 +21,7 @@ from benchmarks.harness import (
 from benchmarks.processes import ROOT
 from benchmarks.workloads import WORKLOADS
 
-FOOTPRINT = ("import", "size", "memory")
+FOOTPRINT = ("import", "size", "first", "memory")
 QUICK_ROUNDS = 5
 QUICK_BLOCK = 0.02
 DEFAULT_OUT = ROOT / "results" / "benchmarks.json"
@@ -126,6 +126,9 @@ def measure(options: argparse.Namespace, result: dict[str, Any]) -> None:
     if "size" in options.only:
         result["size"] = footprint.sizes()
         print("\n" + report.sizes_text(result["size"]), flush=True)
+    if "first" in options.only and installed("chainrule"):
+        result["first_calls"] = first_calls.measure()
+        print("\n" + first_calls.text(result["first_calls"]), flush=True)
     if "memory" in options.only:
         result["memory"] = footprint.memory()
         print("\n" + report.memory_text(result["memory"]), flush=True)

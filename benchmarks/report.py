@@ -145,6 +145,9 @@ def training_memory_text(memory: dict[str, Any]) -> str:
     if theirs and OURS in added:
         text += f"\n  budget: {added[OURS] / theirs:.2f} of {TORCH}'s peak (at most 1): "
         text += "kept" if added[OURS] <= theirs else "MISSED"
+    if theirs and OURS_JIT in added:
+        text += f"\n  budget: {added[OURS_JIT] / theirs:.2f} of {TORCH}'s peak compiled (at most 0.8): "
+        text += "kept" if added[OURS_JIT] <= 0.8 * theirs else "MISSED"
     return text
 
 

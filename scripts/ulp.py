@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import erf
 
+from chainrule.compiler.native import widened
+from chainrule.compiler.native.formulas import FORMULAS
 from chainrule.compiler.native.machine import Code, compile_text, machine
-from chainrule.compiler.native.vector_math import FORMULAS, declarations, function, name_of
+from chainrule.compiler.native.vector_math import declarations, function, name_of
 from chainrule.compiler.native.writer import SCALARS, typed
 
 Array = np.ndarray[Any, Any]
@@ -96,11 +98,15 @@ def erf_of_longdouble(x: Array) -> Array:
     return np.where(np.isnan(x), x, np.where(abs(x) < 7, factor * np.exp(-square) * total, np.sign(x)))
 
 
+def witness(name: str) -> Any:
+    """The function of NumPy, or SciPy's erf."""
+    long = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "atan2": "arctan2"}  # fmt: skip
+    return erf if name == "erf" else getattr(np, long.get(name, name))
+
+
 def truth(name: str, x: Array) -> Array:
     """In the dtype of x, which is wider than what is measured."""
-    if name == "erf":
-        return erf(x) if x.dtype == np.float64 else erf_of_longdouble(x)
-    return getattr(np, name)(x)
+    return erf_of_longdouble(x) if name == "erf" and x.dtype == np.longdouble else witness(name)(x)
 
 
 def errors(y: Array, true: Array) -> Array:
@@ -156,13 +162,13 @@ def worst_float32(call: Compiled, name: str, step: int = 1) -> Worst:
     def some(first: int) -> Worst:
         found, y = Worst(0.0, 0.0, 0), np.empty(CHUNK, np.float32)
         true, distance, allowed = (np.empty(CHUNK) for _ in range(3))
-        steps = np.arange(CHUNK, dtype=np.uint32)
+        steps, function_ = np.arange(CHUNK, dtype=np.uint32), witness(name)
         with np.errstate(all="ignore"):
             for start in starts[first::THREADS]:
                 x = (steps + np.uint32(start)).view(np.float32)
                 call.into(y, x)
                 np.copyto(distance, x)
-                _ = erf(distance, out=true) if name == "erf" else getattr(np, name)(distance, out=true)
+                function_(distance, out=true)
                 # Most are told to be no worse at little cost: |true| * 2**-24 is at most a unit.
                 np.abs(np.subtract(y, true, out=distance, dtype=np.float64), out=distance)
                 np.abs(np.multiply(true, found.ulp * 2.0**-24, out=allowed), out=allowed)
@@ -191,8 +197,8 @@ def main() -> None:
         print("float64 is left out: np.longdouble is no wider here", file=sys.stderr)
     print(f"{'function':9} {'dtype':8} {'tried':>13}  {'max ulp':>7}  {'at':24} {'seconds':>7}")
     high = 0.0
-    for name in given.names or FORMULAS:
-        for dtype in ("float32", "float64") if wider else ("float32",):
+    for name in given.names or [*FORMULAS, *widened.UNARY]:
+        for dtype in ("float32", "float64") if wider and name in FORMULAS else ("float32",):
             start = time.perf_counter()
             call = Compiled(name, dtype, fused=not given.unfused)
             single = dtype == "float32"

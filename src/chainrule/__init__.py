@@ -147,35 +147,42 @@ from chainrule.transforms import (
 
 if TYPE_CHECKING:
     from chainrule import data, draw, io, nn, optim, random, scalar, verify
+    from chainrule.compiler.jit import jit
+    from chainrule.compiler.native.threads import get_num_threads, set_num_threads
+    from chainrule.control import cond, fori_loop, scan
 
 __version__ = "0.1.0"
 __all__ = [
     "Tensor", "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asarray",
     "asin", "asinh", "astype", "atan", "atan2", "atanh", "bitwise_and", "bitwise_invert", "bitwise_or",
-    "bitwise_xor", "broadcast_arrays", "broadcast_to", "ceil", "checkpoint", "clip", "concat", "copysign", "cos",
+    "bitwise_xor", "broadcast_arrays", "broadcast_to", "ceil", "checkpoint", "clip", "concat", "cond", "copysign", "cos",
     "cosh", "count_nonzero", "cumulative_prod", "cumulative_sum", "data", "debug", "diag", "diagonal", "divide", "draw",
     "einsum", "empty", "empty_like", "equal", "errors", "exp", "exp2", "expand_dims", "expm1", "eye", "flip",
-    "floor", "floor_divide", "full", "full_like", "grad", "gradients", "greater", "greater_equal", "hessian", "hvp",
-    "hypot", "io", "isfinite", "isinf", "isnan", "jacobian", "jvp", "kron", "less", "less_equal", "linalg", "linearize",
+    "floor", "floor_divide", "fori_loop", "full", "full_like", "get_num_threads", "grad", "gradients", "greater", "greater_equal", "hessian", "hvp",
+    "hypot", "io", "isfinite", "isinf", "isnan", "jacobian", "jit", "jvp", "kron", "less", "less_equal", "linalg", "linearize",
     "linspace", "log", "log1p", "log2", "log10", "log_sigmoid", "log_softmax", "logaddexp", "logical_and",
     "logical_not", "logical_or", "logical_xor", "logsumexp", "matmul", "matrix_transpose", "max", "maximum", "mean",
     "meshgrid", "min", "minimum", "moveaxis", "multiply", "negative", "nn", "no_grad", "nonzero", "not_equal", "ones",
     "ones_like", "operation", "optim", "outer", "pad", "permute_dims", "positive", "pow", "primitive", "prod", "random", "reciprocal",
-    "relu", "remainder", "repeat", "reshape", "roll", "round", "scalar", "scatter_add", "searchsorted",
-    "set_default_dtype", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "softmax", "softplus", "sort",
+    "relu", "remainder", "repeat", "reshape", "roll", "round", "scalar", "scan", "scatter_add", "searchsorted",
+    "set_default_dtype", "set_num_threads", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "softmax", "softplus", "sort",
     "split", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient", "subtract", "sum", "swapaxes", "take",
     "take_along_axis", "tan", "tanh", "tensor", "tensordot", "tile", "trace", "tril", "triu", "trunc", "unstack",
     "value_and_grad", "var", "vecdot", "verify", "vjp", "where", "zeros", "zeros_like",
 ]
 # fmt: on
+_ELSEWHERE = {
+    "chainrule.compiler.jit": ("jit",),
+    "chainrule.compiler.native.threads": ("get_num_threads", "set_num_threads"),
+    "chainrule.control": ("cond", "fori_loop", "scan"),
+}
 
 
 def __getattr__(name: str) -> Any:
     """The modules that are read when they are first asked for: a plain `import chainrule` stays within its 30 ms."""
-    if name == "jit":
-        return import_module("chainrule.compiler.jit").jit
-    if name in ("cond", "fori_loop", "scan"):
-        return getattr(import_module("chainrule.control"), name)
     if name in ("data", "draw", "io", "nn", "optim", "random", "scalar", "verify"):
         return import_module(f"chainrule.{name}")
+    for module, names in _ELSEWHERE.items():
+        if name in names:
+            return getattr(import_module(module), name)
     raise AttributeError(f"module 'chainrule' has no attribute {name!r}")

@@ -6,6 +6,7 @@ import pytest
 import chainrule as cr
 from chainrule.compiler.expressions import evaluate, reach
 from chainrule.compiler.lowering import lower
+from chainrule.compiler.lowering.phases import helps
 from chainrule.compiler.lowering.sliding import expanded
 from chainrule.ops.index import Index
 from chainrule.ops.windows import Windows
@@ -52,7 +53,7 @@ def test_elementwise_records_promote_as_numpy_does(name):
     parameters = examples(primitive)[0].parameters
     for one in PAIRS:
         for two in PAIRS if len(primitive.inputs) > 1 else PAIRS[:1]:
-            arrays = [np.array([[0, 1, 2], [3, 1, 0]]).astype(one), np.array([1, 1, 2]).astype(two)]
+            arrays = [np.array([[0, 1, 2], [3, 1, 0]]).astype(one), np.array([1, 0, 2]).astype(two)]
             if name in ("sigmoid", "silu") and one is np.uint64:
                 continue  # the absolute value of a negated unsigned integer: eager is wrong here
             if name == "where":
@@ -131,7 +132,7 @@ def test_a_basic_index_is_a_view_and_back(index):
 ADVANCED = [
     (np.array([0, 2, 2]),), (slice(None), np.array([2, 0])), (np.array([1, 3]), slice(None), np.array([[0], [6]])),
     (slice(None), np.array([1, 1]), np.array([0, 6])), (..., np.array([[3, -1], [0, 0]])), (np.array([[4], [0]]), np.array([0, 2])),
-    (0, slice(None), np.array([1, 5])), (slice(None), 1, np.array([1, 5])), (None, np.array([1, 2])), (np.arange(5) % 2 == 0,),
+    (slice(None), np.array([1, 2]), None, np.array([0, 4])), (0, slice(None), np.array([1, 5])), (slice(None), 1, np.array([1, 5])), (None, np.array([1, 2])), (np.arange(5) % 2 == 0,),
     (slice(1, 3), np.array([True, False, True])), (True,), (np.array([4, 0]), None, slice(1)), (slice(None), np.array([0, 1]), slice(None, None, 2)),
 ]  # fmt: skip
 
@@ -177,6 +178,33 @@ def test_a_dynamic_index_out_of_range_stops_the_program(name, bad):
         values(program, arrays)
 
 
+def test_the_gradient_of_a_loss_looks_at_classes_once_more_for_nothing():
+    x, y = np.random.default_rng(0).normal(size=(5, 3)), np.array([0, 1, 2, 0, 1])
+
+    def function(x, y):
+        column = RECORDS["reshape"].call(y, (5, 1))
+        ones = np.ones((5, 1))
+        return [RECORDS["surprisal"].call(x, y, "sum"), RECORDS["scatter_along_axis"].call(ones, column, 1, 3)]
+
+    lowered = lower(traced(function, [x, y]))
+    assert [e.op for e in reach(lowered.outputs)].count("bounded") == 1
+    np.testing.assert_array_equal(evaluate(lowered.outputs, [x, y])[1], np.eye(3)[y])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_rows_of_nothing_but_minus_infinity(dtype):
+    x = np.full((2, 5), -np.inf, dtype)
+    x[1, 2] = 3.0
+    for name, parameters in (
+        ("softmax", (1,)),
+        ("log_softmax", (1,)),
+        ("logsumexp", ((1,), False)),
+        ("attention_weights", (0.5, None)),
+    ):
+        assert_agrees(RECORDS[name], [x], parameters)
+    assert_agrees(RECORDS["surprisal"], [x, np.array([1, 2])], ("none",))
+
+
 # ---------------------------------------------------------------- windows
 WINDOWS = [
     Windows((5, 4), (2, 3), (2, 1), (1, 1), (0, 1), (2, 4)), Windows((6,), (2,), (3,), (2,), (3,), (3,)),
@@ -205,7 +233,8 @@ def test_convolutions_are_views_and_products(windows, groups):
         lowered = lower(program_of(RECORDS[name], arrays, (windows, groups[0])))
         (out,) = lowered.outputs
         is_native = out.op == name
-        assert is_native == (len(windows.out) < 3 and groups != (3, 1, 1))
+        in_phases = name == "convolve_to_input" and helps(windows)
+        assert is_native == (len(windows.out) < 3 and groups != (3, 1, 1) and not in_phases)
         if is_native:
             got = evaluate([expanded(lowered.graph, out)], arrays)[0]
             want = eager(RECORDS[name], arrays, (windows, groups[0]))[0]

@@ -7,7 +7,7 @@ pytest.importorskip("llvmlite")
 
 import chainrule as cr
 from chainrule.backends.abstract import Abstract
-from chainrule.compiler.native import compile_program, executable, threads, watch
+from chainrule.compiler.native import compile_program, executable, module, threads, watch
 from chainrule.compiler.native.kernel import Opaque
 from chainrule.compiler.native.machine import machine
 from chainrule.compiler.program import Program
@@ -54,6 +54,8 @@ def test_an_invalid_operation_in_an_opaque_step_is_seen():
     before = x.copy()
     assert e([x]) is None
     assert x.tolist() == before.tolist()
+    unchecked = compiled(lambda x: [cr.cumulative_sum(x)], [X])
+    assert np.isnan(unchecked([x])[0][1:]).all()  # a plain result, where nobody asked for care
     y = np.ones(5)
     assert e([y]) == []
     assert y.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
@@ -126,7 +128,9 @@ def test_one_program_compiled_twice_shares_its_code():
     assert first.entry((X,))[0].tolist() == second.entry((X,))[0].tolist()
 
 
-def test_threads_change_no_bit_of_a_step():
+def test_threads_change_no_bit_of_a_step(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "PARALLEL_FROM", 0.0)
+    monkeypatch.setattr(module, "SHARED_FROM", 0.0)
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(301, 203)).astype("f4"), rng.normal(size=(203, 107)).astype("f4")
 
@@ -146,3 +150,19 @@ def test_threads_change_no_bit_of_a_step():
         assert results[0] == results[1] == results[2]
     finally:
         threads.set_num_threads(before)
+
+
+def test_long_programs_are_written_in_short_functions():
+    """LLVM takes time that grows with the square of a function's length."""
+    n = 1000
+    kernel, places = add_number((3,), "f8"), [("arena", 0), ("arena", 64)]
+    calls = [(kernel, (("input", 0), places[0]))]
+    calls += [(kernel, (places[k % 2], places[(k + 1) % 2])) for k in range(n)]
+    calls += [(kernel, (places[n % 2], ("input", 0))), (kernel, (places[n % 2], ("input", 1)))]
+    e = program(*calls, inputs=[((3,), "f8")] * 2, commit=n + 1, checked=n // 2, arena=128)
+    assert max(function.count("call void @kernel") for function in e.as_text().split("\ndefine ")) <= 64
+    x, y = np.zeros(3), np.zeros(3)
+    assert e.entry((x, y)) == ()
+    assert x.tolist() == y.tolist() == [n + 2.0] * 3
+    x[:] = -np.inf  # no invalid operation
+    assert e.entry((x, y)) == ()

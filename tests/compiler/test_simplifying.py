@@ -101,6 +101,7 @@ def test_what_changes_nothing_leaves_no_operation():
     ):  # fmt: skip
         assert same is x
     assert g.apply("add", x, zero) is not x  # -0.0 + 0.0 is 0.0
+    assert g.apply("subtract", zero, x).op == "subtract"  # and 0.0 - 0.0 too
     assert counted(g.apply("divide", x, eight)) == ["input", "literal", "view", "multiply"]
     assert "divide" in counted(g.apply("divide", x, g.literal(3.0, np.float64, (4,))))
     assert g.apply("add", x, eight) is g.apply("add", eight, x)

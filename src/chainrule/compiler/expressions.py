@@ -16,6 +16,7 @@ import numpy as np
 from chainrule.core.primitive import PRIMITIVES
 from chainrule.types import Shape
 
+_BOOL = np.dtype(np.bool_)
 _COMPARED = 1 << 16  # bytes; constants up to this size are one if their entries are
 
 AxisMap = tuple[int, tuple[tuple[int, int], ...]]
@@ -88,7 +89,7 @@ class Graph:
         self._known: dict[Any, Expression] = {}
 
     def _make(self, op: str, arguments: tuple[Expression, ...], shape: Iterable[int], dtype: Any, attribute: Any = None, key: Any = None) -> Expression:  # fmt: skip
-        shape, dtype = tuple(int(n) for n in shape), np.dtype(dtype)
+        shape, dtype = tuple(map(int, shape)), np.dtype(dtype)
         known = (op, tuple(a.number for a in arguments), shape, dtype, attribute if key is None else key)
         found = self._known.get(known)
         if found is None:
@@ -121,11 +122,11 @@ class Graph:
     # ------------------------------------------------------------ elementwise
     def apply(self, op: str, *of: Expression) -> Expression:
         """An operation of UNARY or BINARY, `erf`, or `select(condition, x, y)`, on operands of one shape."""
-        shapes = {a.shape for a in of}
-        dtypes = {a.dtype for a in (of[1:] if op == "select" else of)}
-        if len(shapes) != 1 or len(dtypes) != 1 or op not in ELEMENTWISE:
+        last = of[-1]
+        unlike = any(a.shape != last.shape for a in of) or any(a.dtype != last.dtype for a in of[op == "select" :])
+        if unlike or op not in ELEMENTWISE:
             raise TypeError(f"{op} of {of}")
-        return self._make(op, of, of[0].shape, np.bool_ if op in TRUTHS else of[-1].dtype)
+        return self._make(op, of, last.shape, _BOOL if op in TRUTHS else last.dtype)
 
     def cast(self, x: Expression, dtype: Any) -> Expression:
         """As NumPy's astype: floats to integers truncate, anything to bool is `!= 0`."""

@@ -115,6 +115,8 @@ class Jit:
             return self._anew(arguments, keywords)
 
     def _anew(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        if os.environ.get("CHAINRULE_NO_JIT"):
+            return Miss("CHAINRULE_NO_JIT is set")
         key = _types(arguments, keywords)
         known = self._refused.setdefault(key, ["", 0, 0])
         known[1] += 1
@@ -346,6 +348,7 @@ def jit(f: Any = None, *, strict: bool = False, executor: str | None = None) -> 
     `strict`: each new program is held against eager mode once, with all that it writes.  `executor`: "native" (needs
     llvmlite) or "numpy"; None takes the best there is.  `f.stats()` tells what happened, `f.lower(...)` shows the program.
 
+    With the environment variable CHAINRULE_NO_JIT functions run as they are.
     **Raises** BranchError, SideEffectError, TraceError for what cannot be compiled.
 
     >>> import chainrule as cr

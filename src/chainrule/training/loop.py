@@ -67,6 +67,7 @@ class Run:
         self.history = History(task.measures)
         self.outcome: dict[str, Any] | None = None
         self.seconds = 0.0  # spent in steps and evaluations, over all sittings; no part of what is compared bit for bit
+        self._update = self._updating if task.settings.no_jit else cr.jit(self._updating)
 
     @property
     def step(self) -> int:
@@ -105,27 +106,26 @@ class Run:
             self.outcome = self.task.conclude(check)
         return self.outcome
 
+    def _updating(self, *batch: Any) -> Any:
+        """Loss, gradients and update for a batch: what is compiled."""
+        task = self.task
+        task.optimizer.zero_grad()
+        loss = task.loss(*batch)
+        loss.backward()
+        if task.clip is not None:
+            task.clip()
+        task.optimizer.step()
+        return loss
+
     def advance(self) -> float:
         """One step; give back its loss.  **Raises** ArgumentError if that is no number any more."""
         task = self.task
         rate = float(task.optimizer.param_groups[0]["lr"])
         with cr.set_default_dtype(np.dtype(task.settings.dtype)), cr.random.use(task.generator):
-            batch = next(task.source)
-            task.optimizer.zero_grad()
-            loss = task.loss(*batch)
-            value = float(loss.item())
+            value = float(self._update(*next(task.source)).item())
             if not math.isfinite(value):
-                raise ArgumentError(
-                    explain(
-                        "train",
-                        f"the loss is {value} at step {self.step + 1}",
-                        remedy="a new run with a lower --learning-rate",
-                    )
-                )
-            loss.backward()
-            if task.clip is not None:
-                task.clip()
-            task.optimizer.step()
+                fault = f"the loss is {value} at step {self.step + 1}"
+                raise ArgumentError(explain("train", fault, remedy="a new run with a lower --learning-rate"))
             task.schedule.step()
         self.history.add(rate, value)
         return value

@@ -121,6 +121,7 @@ class Settings:
 
     seed: int = option(0, SEED, "where everything random starts", "N")
     dtype: str = option("float32", Choice(("float32", "float64")), "the numbers that the model computes with", "DTYPE")
+    no_jit: bool = option(False, Switch(), "run every step as it is written, not as one compiled program")
 
     def __post_init__(self) -> None:
         for entry in dataclasses.fields(self):

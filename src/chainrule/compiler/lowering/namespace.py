@@ -66,7 +66,9 @@ class Namespace:
 
     # ------------------------------------------------------------ creation
     def full(self, shape: Any, value: Any, dtype: Any = None) -> Array:
-        dtype = np.asarray(value).dtype if dtype is None else dtype
+        dtype = np.dtype(np.asarray(value).dtype if dtype is None else dtype)
+        if dtype.kind in "iu" and not np.isfinite(value):
+            raise NoSpellingError(f"{value} as {dtype}")
         return self.array(self.graph.literal(value, dtype, several(shape)))
 
     def zeros(self, shape: Any, dtype: Any = np.float64) -> Array:

@@ -99,7 +99,7 @@ class _Lowering:
         value: Any = self.known[whole.number]
         k: int = equation.parameters[0]
         if not isinstance(value, Equation):
-            return value[k]
+            return self.graph.cast(value[k], equation.dtype)
         of = [self.known[a.number] for a in whole.arguments]
         return self.graph.opaque(of, whole, equation.shape, equation.dtype, k)
 

@@ -6,7 +6,6 @@ Each takes the namespace, the arrays and the parameters of its record, and gives
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -90,25 +89,6 @@ def _log_total(xp: Namespace, low: Array, axis: int) -> Array:
     return xp.log(xp.where(total == 0, 1.0, total))
 
 
-def _log_softmax(xp: Namespace, x: Array, axis: int) -> Array:
-    x = _floating(xp, x)
-    if not x.size:
-        return x
-    _, low = _below_top(xp, x, (axis,))
-    return low - _log_total(xp, low, axis)
-
-
-def _logsumexp(xp: Namespace, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    x = _floating(xp, x)
-    shape = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
-    if not x.size:
-        return xp.full(shape if keepdims else xp.sum(x, axes).shape, -_INF, x.dtype)
-    top, low = _below_top(xp, x, axes)
-    total = xp.sum(xp.exp(low), axes, True)
-    out = xp.where(total == 0, -_INF, top + xp.log(xp.where(total == 0, 1.0, total)))
-    return out if keepdims else xp.squeeze(out, axes)
-
-
 def _surprisal(xp: Namespace, x: Array, classes: Array, reduction: str) -> Array:
     """A negative class is no class: it does not count from the end."""
     x = _floating(xp, x)
@@ -136,22 +116,7 @@ def _layer_norm(xp: Namespace, x: Array, weight: Array, eps: float, centred: boo
     return away * factor * weight
 
 
-def _batch_normal(xp: Namespace, x: Array, w: Array, b: Array, eps: float) -> tuple[Array, ...]:
-    x, w, b = (xp.astype(a, promoted(x, w, b)) for a in (x, w, b))
-    axes, each = (0, *range(2, x.ndim)), (1, x.shape[1], *(1,) * (x.ndim - 2))
-    count = max(int(np.prod([x.shape[k] for k in axes])), 1)
-    mean = xp.sum(x, axis=axes, keepdims=True) / count
-    away = x - mean
-    var = xp.sum(away * away, axis=axes, keepdims=True) / count
-    out = away / xp.sqrt(var + eps) * xp.reshape(w, each) + xp.reshape(b, each)
-    return out, xp.reshape(mean, w.shape), xp.reshape(var, w.shape)
-
-
 # ---------------------------------------------------------------- reading and writing
-def _getitem(xp: Namespace, x: Array, index: Any) -> Array:
-    return x[index]
-
-
 def _gather(xp: Namespace, x: Array, index: Index) -> Array:
     return xp.array(indexing.gathered(xp.graph, x.expression, index))
 
@@ -181,16 +146,6 @@ def _scatter_along_axis(xp: Namespace, x: Array, indices: Array, axis: int, leng
     return xp.array(indexing.accumulated_along(xp.graph, x.expression, indices.expression, axis, length))
 
 
-def _split(xp: Namespace, x: Array, axis: int, cuts: tuple[int, ...]) -> tuple[Array, ...]:
-    return tuple(
-        xp.array(indexing.along(xp.graph, x.expression, axis, start, stop - start)) for start, stop in pairwise(cuts)
-    )
-
-
-def _pad_zeros(xp: Namespace, x: Array, widths: Any) -> Array:
-    return xp.array(xp.graph.pad(x.expression, widths))
-
-
 def _on_diagonal(xp: Namespace, x: Array, size: Shape, offset: int) -> Array:
     return xp.array(indexing.on_diagonal(xp.graph, x.expression, size, offset))
 
@@ -205,21 +160,15 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
     "gelu": _gelu,
     "silu": _silu,
     "softmax": _softmax,
-    "log_softmax": _log_softmax,
-    "logsumexp": _logsumexp,
     "surprisal": _surprisal,
     "attention_weights": _attention_weights,
     "layer_norm": _layer_norm,
-    "batch_normal": _batch_normal,
-    "getitem": _getitem,
     "gather": _gather,
     "scatter": _scatter,
     "setitem": _setitem,
     "take": _take,
     "scatter_along": _scatter_along,
     "scatter_along_axis": _scatter_along_axis,
-    "split": _split,
-    "pad_zeros": _pad_zeros,
     "on_diagonal": _on_diagonal,
 }
 """By the name of the record."""

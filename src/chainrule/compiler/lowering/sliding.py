@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.compiler.expressions import AxisMap, Expression
+from chainrule.compiler.lowering import phases
 from chainrule.compiler.lowering.arrays import Array, lifted, promoted
 from chainrule.compiler.lowering.namespace import Namespace
 from chainrule.compiler.lowering.peephole import Simplifying
@@ -71,6 +72,8 @@ def convolution(op: str) -> Callable[..., Array]:
         if op == "convolve_to_input":
             channels = (groups * y.shape[1], x.shape[1])
         if dtype.kind == "f" and len(windows.out) <= 2 and not is_depthwise(*channels, groups):
+            if op == "convolve_to_input" and phases.helps(windows):
+                return xp.array(phases.to_input(xp.graph, x, y, windows, groups))
             return xp.array(xp.graph.convolve(op, x, y, shape, windows, groups))
         return xp.array(_EXPANSIONS[op](xp, x, y, windows, groups))
 
@@ -289,17 +292,6 @@ def to_winners(xp: Namespace, y: Array, masks: Array, windows: Windows) -> Array
     return unpadded(xp, xp.array(laid_back(xp.graph, parts.expression, windows)), windows)
 
 
-def from_winners(xp: Namespace, x: Array, masks: Array, windows: Windows) -> Array:
-    """The mean of the entries of each window that won."""
-    won = _kernel_last(xp, masks, windows)
-    if not won.size:
-        return xp.full((*x.shape[:2], *windows.out), 0, x.dtype)
-    found = xp.array(windows_of(xp.graph, padded(xp, x, windows).expression, windows))
-    parts = xp.where(xp.array(won), found, xp.zeros_like(found))
-    total = xp.array(_over_kernel(xp, "sum", "add", parts.expression, windows))
-    return total / _counted(xp, won, windows, x.dtype)
-
-
 SPELLINGS: dict[str, Callable[..., Any]] = {
     "convolve": convolution("convolve"),
     "convolve_to_input": convolution("convolve_to_input"),
@@ -308,7 +300,6 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
     "max_pool": max_pool,
     "winners": winners,
     "to_winners": to_winners,
-    "from_winners": from_winners,
     "window_sums": window_sums,
     "over_windows": over_windows,
 }

@@ -41,7 +41,7 @@ class Variable(NamedTuple):
     value: int | None = None
 
 
-class Split(Exception):
+class SplitError(Exception):
     """Some reshape needs `variable` as two loops, the inner one of `length` turns."""
 
     def __init__(self, variable: int, length: int) -> None:
@@ -61,7 +61,7 @@ def combined(strides: Iterable[int], index: Sequence[Affine], first: int = 0) ->
 def divided(a: Affine, by: int, variables: Sequence[Variable]) -> tuple[Affine, Affine] | None:
     """Quotient and remainder where both are affine; None where they are not.
 
-    **Raises** Split where they would be with one variable in two.
+    **Raises** SplitError where they would be with one variable in two.
     """
     whole, left = divmod(a.first, by)
     quotient = Affine(whole, tuple((v, c // by) for v, c in a.terms if c % by == 0))
@@ -73,7 +73,7 @@ def divided(a: Affine, by: int, variables: Sequence[Variable]) -> tuple[Affine, 
     for v, c in remainder.terms:
         extent, length = variables[v].extent, by // c if c > 0 and by % c == 0 else 0
         if variables[v].value is None and 1 < length < extent and extent % length == 0:
-            raise Split(v, length)
+            raise SplitError(v, length)
     return None
 
 
@@ -96,7 +96,7 @@ class Domain:
             self.axes.append(list(range(first, first + len(lengths))))
             self.variables += [Variable(n, frozenset((first + k,))) for k, n in enumerate(lengths)]
 
-    def split(self, wish: Split) -> None:
+    def split(self, wish: SplitError) -> None:
         for lengths, numbers in zip(self.factors, self.axes, strict=True):
             if wish.variable in numbers:
                 at = numbers.index(wish.variable)

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from chainrule.compiler.native.machine import KERNELS, Code, compile_text, host
 
-LIMIT = 512 << 20  # bytes in the folder
+LIMIT = 128 << 20  # bytes in the folder: some thousands of programs
 FORMAT = "1"  # of the files; another one makes all files others
 _SUFFIX = ".object"
 _DIGEST = 32  # bytes

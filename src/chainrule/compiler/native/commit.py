@@ -73,7 +73,7 @@ def _may_fail(fusion: Fusion, e: Expression) -> bool:
     todo = list(e.arguments)
     while todo:
         a = todo.pop()
-        if a.op in ("gather", "bounded"):
+        if a.op in ("gather", "bounded", "watched"):
             return True
         if a.op not in LEAVES and a.number not in fusion.candidates:
             todo += a.arguments

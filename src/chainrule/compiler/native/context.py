@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chainrule.compiler.native import entry, frame, threads
+from chainrule.compiler.native import frame, records, threads
 from chainrule.compiler.native.kernel import Call, Schedule
 from chainrule.compiler.native.layout import layout, type_numbers
 from chainrule.compiler.native.machine import Code
@@ -89,7 +89,7 @@ def make_entry(schedule: Schedule, inputs: int, module: Module, code: Code, cons
         "pool": threads.cell() if module.parallel else 0, "threads": capacity,
         "long": module.parallel or module.seconds > _LONG, "spares": id(spares) if at.counted else 0,
     }  # fmt: skip
-    context: Any = np.array([int(values[name]) for name in entry.CONTEXT], np.uint64).view(_Context)
+    context: Any = np.array([int(values[name]) for name in records.CONTEXT], np.uint64).view(_Context)
     method = _Method(b"program", runtime().entry, _TAKES_ONE_ARGUMENT, None)
     context.kept = (
         spares,
@@ -108,18 +108,18 @@ def make_entry(schedule: Schedule, inputs: int, module: Module, code: Code, cons
     return make(ctypes.addressof(method), context, None)
 
 
-def _input_record(type_: Type, written: bool, dims: list[Any]) -> entry.InputRecord:
+def _input_record(type_: Type, written: bool, dims: list[Any]) -> records.InputRecord:
     shape, dtype = type_[0], np.dtype(type_[1])
     number = {"float64": 1, "int64": 2}.get(dtype.name, 0) if shape == () and not written else 0
-    flags = entry.CONTIGUOUS | entry.ALIGNED | (entry.WRITEABLE if written else 0)
+    flags = records.CONTIGUOUS | records.ALIGNED | (records.WRITEABLE if written else 0)
     size = int(np.prod(shape, dtype=object)) * dtype.itemsize
-    return entry.InputRecord(
+    return records.InputRecord(
         id(_kept(dtype)), type_numbers(dtype), len(shape), _dims(shape, dims), size, flags, dtype.itemsize - 1, number
     )
 
 
-def _output_record(type_: Type, dims: list[Any]) -> entry.OutputRecord:
-    return entry.OutputRecord(id(_kept(np.dtype(type_[1]))), len(type_[0]), _dims(type_[0], dims))
+def _output_record(type_: Type, dims: list[Any]) -> records.OutputRecord:
+    return records.OutputRecord(id(_kept(np.dtype(type_[1]))), len(type_[0]), _dims(type_[0], dims))
 
 
 _descriptors: dict[str, Any] = {}

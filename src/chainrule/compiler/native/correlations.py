@@ -7,13 +7,12 @@ vector of partial sums, which are added up when a number of examples that the ca
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from chainrule.compiler.expressions import Expression
 from chainrule.compiler.native.kernel import Machine
 from chainrule.compiler.native.packing import Scratch, at_most, each
 from chainrule.compiler.native.planes import Planes, axes, clear, copy, pixels
-from chainrule.compiler.native.tiles import LATENCY, PIPES, add, load_part, multiply_add, nought
+from chainrule.compiler.native.tiles import LATENCY, PIPES, add, added_up, load_part, multiply_add, nought
 from chainrule.compiler.native.writer import Writer, scalar, typed
 
 
@@ -193,22 +192,3 @@ class Correlation:
             w.store(value, "%a2", there, dtype, self.s)
 
         each(w, (self.depth_blocks, self.r), entries)
-
-
-def added_up(w: Writer, dtype: Any, width: int, values: Sequence[str]) -> str:
-    """The sum of the lanes of each of at most `width` vectors, in the lane of its number."""
-    kind = typed(scalar(dtype).llvm, width)
-
-    nothing = nought(dtype, width)
-    orders = [", ".join(f"i32 {2 * lane + odd}" for lane in range(width)) for odd in (0, 1)]
-
-    def paired(x: str, y: str) -> str:
-        if x == y == nothing:
-            return x
-        even, odd = (w.value(f"shufflevector {kind} {x}, {kind} {y}, <{width} x i32> <{order}>") for order in orders)
-        return add(w, dtype, width, even, odd)
-
-    rows = [*values, *[nothing] * (width - len(values))]
-    while len(rows) > 1:
-        rows = [paired(x, y) for x, y in zip(rows[::2], rows[1::2], strict=True)]
-    return rows[0]

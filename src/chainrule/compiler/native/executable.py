@@ -13,14 +13,15 @@ from chainrule.compiler.native import frame, threads
 from chainrule.compiler.native.cache import load
 from chainrule.compiler.native.context import Constants, OutOfRange, make_entry
 from chainrule.compiler.native.kernel import OUT_OF_RANGE, Call, Kernel, Opaque, Place, Schedule
-from chainrule.compiler.native.machine import host
+from chainrule.compiler.native.machine import host, machine
 from chainrule.compiler.native.module import Module, build
 from chainrule.compiler.native.runtime import runtime
+from chainrule.compiler.native.watch import CarefulError
 
 __all__ = ["Executable", "KernelTime", "OutOfRange"]
 
 
-_MEASURABLE = 3e-6  # seconds: the counter that stamps are read from moves in steps of up to 40 ns
+_MEASURABLE = 3e-7  # seconds: the counter that stamps are read from moves in steps of 10 to 40 ns
 _Types = tuple[tuple[Any, Any], ...]
 
 
@@ -41,7 +42,7 @@ class Executable:
         self.schedule = schedule
         self.inputs = inputs
         self._capacity = threads.get_num_threads()
-        self.module: Module = build(schedule, inputs, host().architecture, self._capacity)
+        self.module: Module = build(schedule, inputs, host().architecture, self._capacity, avx512=_avx512())
         runtime()  # before the code that calls it
         self._code, self.source = load(self.module.text)
         """`source`: whether the code was "compiled", or came from "disk" or "memory"."""
@@ -94,7 +95,7 @@ class Executable:
 
     def _measure(self, values: Sequence[Any], repeats: Sequence[int], seconds: float) -> list[float]:
         """Seconds of each step, which runs so many times; 0 for one that did not run, as something went wrong before."""
-        module = build(self.schedule, self.inputs, host().architecture, repeats=repeats)
+        module = build(self.schedule, self.inputs, host().architecture, repeats=repeats, avx512=_avx512())
         code = load(module.text).code
         parts = [code.address(p) if isinstance(p, str) else p for p in module.parts]
         copies, outputs, workspace = [np.array(v) for v in values], self._outputs(), _aligned(module.workspace)
@@ -157,7 +158,7 @@ class Executable:
         cell = threads.cell() if self.module.parallel and stamps is None else None
         for part in parts:
             if isinstance(part, Opaque):
-                if _opaque(part, array):
+                if _opaque(part, array, checked=self.schedule.checked > 0):
                     flags[1] |= frame.CAREFUL
             else:
                 carried[frame.BARRIER // 8] = 0
@@ -167,24 +168,31 @@ class Executable:
         return int(flags[0] | flags[1])
 
 
+def _avx512() -> bool:
+    return machine().vector_bytes == 64
+
+
 def _runner() -> Callable[..., int]:
     """`run`, called with the interpreter's lock, which it lets go of by itself."""
     kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     return ctypes.PYFUNCTYPE(ctypes.c_int, *kinds)(runtime().shared.address("run"))
 
 
-def _opaque(step: Opaque, array: Callable[[Place, Any, Any], Any]) -> bool:
-    """Let the record compute; whether an invalid operation was among it."""
+def _opaque(step: Opaque, array: Callable[[Place, Any, Any], Any], checked: bool) -> bool:
+    """Let the record compute; whether the careful program must run: for an invalid operation only if that is `checked`."""
     equation: Any = step.equation
     primitive = equation.primitive
     operand_types, result_types = cast("_Types", step.operand_types), cast("_Types", step.result_types)
     operands = [array(p, *t) for p, t in zip(step.operands, operand_types, strict=True)]
     invalid: list[str] = []
-    with np.errstate(all="ignore", invalid="call", call=lambda kind, _: invalid.append(kind)):
-        made = primitive.forward(*([operands] if primitive.variadic else operands), *equation.parameters)
+    try:
+        with np.errstate(all="ignore", invalid="call", call=lambda kind, _: invalid.append(kind)):
+            made = primitive.forward(*([operands] if primitive.variadic else operands), *equation.parameters)
+    except CarefulError:
+        return True
     for place, pick, t in zip(step.results, step.picks, result_types, strict=True):
         array(place, *t)[...] = made if pick is None else made[pick]
-    return bool(invalid)
+    return checked and bool(invalid)
 
 
 def _aligned(size: int) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from math import prod
 
-from chainrule.compiler.expressions import CONVOLUTIONS, REDUCTIONS, Expression
+from chainrule.compiler.expressions import CONVOLUTIONS, ELEMENTWISE, REDUCTIONS, Expression
 from chainrule.compiler.native.kernel import Machine
 from chainrule.compiler.native.nest import AGAIN
 from chainrule.compiler.native.strides import contiguous, strided
@@ -22,6 +22,11 @@ BORDERS = {"dot", "pad", "concat", "scatter", "scatter_view", "opaque", *CONVOLU
 LOOKS = {"view", "reshape"}
 SERIAL = 1 << 15
 """Entries up to which it does no harm that one thread folds all of them."""
+
+DEEP = 40
+"""Expressions one within the other before one of them lies in memory, so that no kernel grows without bounds."""
+DEEPER = 120
+"""The same within a group."""
 
 Relation = dict[int, set[int]]
 """How entries of an expression depend on those of what lies in memory, by number: entry i on entry `i // kind` for each
@@ -39,7 +44,8 @@ def canonical(e: Expression) -> Expression:
 
 def trailing(e: Expression) -> int | None:
     """How many entries of its operand a reduction folds into each of its own, if those are neighbours."""
-    inner, axes = e.arguments[0], e.attribute
+    inner = e.arguments[0]
+    axes: tuple[int, ...] = e.attribute
     rest = [k for k, n in enumerate(inner.shape) if k >= axes[0] and n != 1 and k not in axes]
     return None if rest else prod(inner.shape[k] for k in axes)
 
@@ -102,6 +108,16 @@ class Fusion:
         self.commits = commits
         self.candidates: set[int] = {e.number for e in stays}
         self.by_number = {e.number: e for e in nodes}
+        self.along: set[int] = set()
+        """What larger expressions are made of."""
+        for e in reversed(nodes):
+            inner = [
+                a.number for a in e.arguments if 1 < a.size < e.size or (a.size == e.size and e.number in self.along)
+            ]
+            self.along.update(inner)
+        self.local: dict[int, int] = {}
+        """How deep each candidate is in what is no candidate."""
+        self.deep: dict[int, int] = {}
         self._choose()
         self.relations: dict[int, Relation] = {}
         self.groups: list[Group] = []
@@ -118,29 +134,33 @@ class Fusion:
         for e in self.nodes:
             if e.op in BORDERS or e.op in REDUCTIONS:
                 self.candidates.add(e.number)
-            if e.op == "dot" or e.op == "gather":
+            if e.op in ("dot", "gather"):
                 for a in e.arguments if e.op == "dot" else e.arguments[:1]:
                     self.candidates.add(strided(a).source.number)
             elif e.op in ("opaque", *CONVOLUTIONS):
                 self.candidates |= {canonical(a).number for a in e.arguments}
-        uses = self._uses()
+        uses, deep = self._uses(), dict[int, int]()
         effort: dict[int, int] = {}
         leaves: dict[int, frozenset[int]] = {}
         for e in self.nodes:
             if e.op in LEAVES or e.number in self.candidates:
                 effort[e.number], leaves[e.number] = 0, frozenset((e.number,)) if e.size > 1 else frozenset()
+                self.local[e.number], deep[e.number] = 1 + max([deep[a.number] for a in e.arguments], default=0), 0
                 continue
+            deep[e.number] = 1 + max([deep[a.number] for a in e.arguments], default=0)
             total = sum(effort[a.number] for a in e.arguments)
             total += 0 if e.op in LOOKS or not e.arguments else cost(e.op)
-            far = frozenset().union(*(leaves[a.number] for a in e.arguments))
-            if uses[e.number] > 1 and e.op not in LOOKS and (total > AGAIN or len(far) > 2):
+            far = frozenset[int]().union(*(leaves[a.number] for a in e.arguments))
+            often = uses[e.number] > 1 and (total > AGAIN or len(far) > 2)
+            if e.op not in LOOKS and (often or deep[e.number] > DEEP):
                 self.candidates.add(e.number)
-                total, far = 0, frozenset((e.number,))
+                total, far, self.local[e.number], deep[e.number] = 0, frozenset((e.number,)), deep[e.number], 0
             effort[e.number], leaves[e.number] = total, far
             if e.op == "view":
                 inner = e.arguments[0]
                 if 1 < inner.size < e.size and effort[inner.number] > 2 and inner.op not in LOOKS:
                     self.candidates.add(inner.number)
+                    self.local[inner.number], deep[inner.number] = deep[inner.number], 0
                     effort[e.number], leaves[e.number] = 0, frozenset((inner.number,))
 
     def _uses(self) -> dict[int, int]:
@@ -150,6 +170,12 @@ class Fusion:
             for a in set(e.arguments):
                 uses[a.number] += max(uses[e.number], 1) if e.op in LOOKS and e.number not in self.candidates else 1
         return uses
+
+    def _costly(self, e: Expression) -> bool:
+        """Whether a function is computed on the way to e: by vectors, that is, where it does not stand alone in a row."""
+        if e.op in ELEMENTWISE and cost(e.op) > 4:
+            return True
+        return any(a.number not in self.candidates and self._costly(a) for a in e.arguments)
 
     # ------------------------------------------------------------ how entries depend on memory
     def relation(self, e: Expression) -> Relation:
@@ -203,12 +229,13 @@ class Fusion:
         self._join(e, len(self.groups) - 1, reads, before)
 
     def _friends(self, reads: set[int], needed: set[int]) -> list[int]:
-        """Groups that compute what is needed, or read entries of `reads` too, the latest first."""
+        """Groups that compute what is needed, then those that read entries of `reads` too, the latest first."""
         sharing = (self.readers.get(r, set()) for r in reads if self.by_number[r].size > 1)
-        return sorted(needed.union(*sharing), reverse=True)
+        return [*sorted(needed, reverse=True), *sorted(set[int]().union(*sharing) - needed, reverse=True)]
 
     def _join(self, e: Expression, g: int, reads: Iterable[int], before: int) -> None:
         group = self.groups[g]
+        self.deep[e.number] = self._depth(e, group)
         group.add(e, reads)
         for r in reads:
             self.readers.setdefault(r, set()).add(g)
@@ -249,17 +276,25 @@ class Fusion:
         if first.op in BORDERS or any(n != g and self.groups[n].before >> g & 1 for n in needed):
             return False
         inside = {r: kinds for r, kinds in relation.items() if r in group.numbers}
+        if self._depth(e, group) > DEEPER:
+            return False
         if e.op in REDUCTIONS:
             return self._fits_fold(e, relation, inside, group)
         if group.folds or e.size == 0:
             return False
         if e.size == group.size:
             return self._fits_entries(inside, group)
-        # something for each row, made of what is folded there
+        # something for each row, made of what is folded there; costly functions only if the row itself needs them
         return (
             group.rows is not None and e.size == group.rows[0] and bool(inside)
+            and (e.number in self.along or not self._costly(e))
             and all(self._by_row(r, group) and kinds == {1} for r, kinds in inside.items())
         )  # fmt: skip
+
+    def _depth(self, e: Expression, group: Group) -> int:
+        """Of e in the text of the group's kernel."""
+        inside = [self.deep[r] for r in self.computed(e) if r in group.numbers]
+        return self.local[e.number] + max(inside, default=0)
 
     def _by_row(self, number: int, group: Group) -> bool:
         return group.rows is not None and self.by_number[number].size == group.rows[0] != group.size

@@ -98,8 +98,6 @@ class Instructions:
             return self._sign(dtype, of[0])
         if op in ("isnan", "isinf", "isfinite", "signbit"):
             return self._class(op, dtype, of[0])
-        if op == "floor_divide":
-            return self._floor_divide(dtype, *of)
         return self.function(op, dtype, *of)
 
     def extreme(self, op: str, dtype: Any, x: str, y: str) -> str:
@@ -131,16 +129,6 @@ class Instructions:
         how = "oeq" if op == "isinf" else "one"  # one: neither equal nor NaN
         return self.w.value(f"fcmp {how} {kind} {size}, {self.known(np.inf, dtype)}")
 
-    def _floor_divide(self, dtype: Any, x: str, y: str) -> str:
-        """From the remainder, so that rounding in x / y cannot cross an integer."""
-        rest = self.function("remainder", dtype, x, y)
-        whole = self.floating("divide", dtype, [self.floating("subtract", dtype, [x, rest]), y])
-        rounded = self.intrinsic("rint", dtype, whole)
-        plain = self.floating("divide", dtype, [x, y])
-        signed = self.intrinsic("copysign", dtype, rounded, plain)
-        found = self.either(self.compare("equal", dtype, rounded, self.known(0, dtype)), dtype, signed, rounded)
-        return self.either(self.compare("equal", dtype, y, self.known(0, dtype)), dtype, plain, found)
-
     # ------------------------------------------------------------ integers
     def integer(self, op: str, dtype: Any, of: list[str]) -> str:
         kind, signed = self.kind(dtype), scalar(dtype).kind == "i"
@@ -157,24 +145,26 @@ class Instructions:
             negative = self.compare("less", dtype, of[0], zero)
             return self.either(negative, dtype, self.integer("negative", dtype, of), of[0])
         if op == "sign":
-            found = self.either(self.compare("not_equal", dtype, of[0], zero), dtype, self.known(1, dtype), zero)
-            if signed:
-                minus = splat("-1", scalar(dtype).llvm, self.width)
-                found = self.either(self.compare("less", dtype, of[0], zero), dtype, minus, found)
-            return found
+            return self._integer_sign(dtype, of[0])
         if op in ("floor_divide", "remainder"):
             return self._quotient(op, dtype, *of)
         if op in ("shift_left", "shift_right"):
             return self._shift(op, dtype, *of)
         if op == "power":
             return self._power(dtype, *of)
-        if op in ("isnan", "isinf"):
-            return self.known(False, np.bool_)
-        if op == "isfinite":
-            return self.known(True, np.bool_)
-        if op == "signbit":
-            return self.compare("less", dtype, of[0], zero)
+        if op in ("isnan", "isinf", "isfinite", "signbit"):
+            return (
+                self.compare("less", dtype, of[0], zero) if op == "signbit" else self.known(op == "isfinite", np.bool_)
+            )
         return of[0]  # floor, ceil, trunc, rint, and absolute of what has no sign
+
+    def _integer_sign(self, dtype: Any, x: str) -> str:
+        zero = self.known(0, dtype)
+        found = self.either(self.compare("not_equal", dtype, x, zero), dtype, self.known(1, dtype), zero)
+        if scalar(dtype).kind == "i":
+            minus = splat("-1", scalar(dtype).llvm, self.width)
+            found = self.either(self.compare("less", dtype, x, zero), dtype, minus, found)
+        return found
 
     def _quotient(self, op: str, dtype: Any, x: str, y: str) -> str:
         """Rounded down; of a division by zero 0, and of the one that overflows what wraps around: never a trap."""
@@ -226,11 +216,26 @@ class Instructions:
         return self.w.loop(8 * s.bytes, turn, carried)[0]
 
     # ------------------------------------------------------------ casts
+    def _odd(self, x: str) -> str:
+        """A float64 as float32, rounded to an odd last bit where it is not exact: rounding once more then does no harm."""
+        near = self.cast(x, np.float64, np.float32)
+        back = self.cast(near, np.float32, np.float64)
+        bits = self.w.value(f"bitcast {self.kind(np.float32)} {near} to {self.kind(np.int32)}")
+        size, before = (self.intrinsic("fabs", np.float64, v) for v in (back, x))
+        beyond = self.cast(self.compare("greater", np.float64, size, before), np.bool_, np.int32)
+        inexact = self.cast(self.compare("not_equal", np.float64, back, x), np.bool_, np.int32)
+        lower = self.w.value(f"sub {self.kind(np.int32)} {bits}, {beyond}")
+        odd = self.w.value(f"or {self.kind(np.int32)} {lower}, {inexact}")
+        return self.w.value(f"bitcast {self.kind(np.int32)} {odd} to {self.kind(np.float32)}")
+
     def cast(self, x: str, old: Any, new: Any) -> str:
         a, b = scalar(old), scalar(new)
         kind, to = self.kind(old), self.kind(new)
         if b.kind == "b":
             return self.compare("not_equal", old, x, self.known(0, old))
+        if "half" in (a.llvm, b.llvm) and "float" not in (a.llvm, b.llvm):
+            # processors know the way by float32 only
+            return self.cast(self._odd(x) if a.llvm == "double" else self.cast(x, old, np.float32), np.float32, new)
         if a.kind == "f":
             if b.kind == "f":
                 return self.w.value(f"{'fpext' if b.bytes > a.bytes else 'fptrunc'} {kind} {x} to {to}")

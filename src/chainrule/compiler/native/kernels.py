@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import NamedTuple
 
-from chainrule.compiler.expressions import CONVOLUTIONS, REDUCTIONS, Expression
-from chainrule.compiler.native.affine import Affine, Domain, Split, combined
+from chainrule.compiler.expressions import CONVOLUTIONS, REDUCTIONS, AxisMap, Expression
+from chainrule.compiler.native.affine import Affine, Domain, SplitError, combined
 from chainrule.compiler.native.convolutions import convolution_kernel
 from chainrule.compiler.native.fuse import Group, canonical
 from chainrule.compiler.native.kernel import Kernel, Machine
@@ -44,7 +44,7 @@ def build(wanted: Wanted, lies: Lies, home: Home, machine: Machine, label: str, 
         try:
             outputs = wanted.outputs(reader)
             break
-        except Split as wish:
+        except SplitError as wish:
             domain.split(wish)
     nest = Nest(reader, outputs, machine, scalars=scalars)
     operands: list[Expression] = []
@@ -61,7 +61,7 @@ def build(wanted: Wanted, lies: Lies, home: Home, machine: Machine, label: str, 
     size = prod(wanted.shape)
     arrays = {s.more[0] for s in nest.steps if s.op == "load"} | written
     kernel = Kernel(
-        "\n".join(emitter.w.lines),
+        "\n".join(emitter.lines()),
         operands=len(operands),
         written=tuple(k for k, e in enumerate(operands) if e in written),
         extent=1 if alone else nest.parallel(),
@@ -171,7 +171,8 @@ def filled(target: Expression, value: Expression, lies: Lies, home: Home, machin
 
 def added_by_view(target: Expression, lies: Lies, home: Home, machine: Machine) -> Made:
     """`scatter_view`, into zeros that are there already."""
-    x, maps = target.arguments[0], target.attribute
+    x = target.arguments[0]
+    maps: tuple[AxisMap, ...] = target.attribute
     strides = contiguous(target.shape)
 
     def outputs(reader: Reader) -> list[Output]:
@@ -187,7 +188,7 @@ def added_by_view(target: Expression, lies: Lies, home: Home, machine: Machine) 
 def scattered(target: Expression, lies: Lies, home: Home, machine: Machine) -> Made:
     """`scatter`, into a copy of its base that is there already: one entry after another, since indices may be equal."""
     _, indices, values = target.arguments
-    axis, how = target.attribute
+    axis: int = target.attribute[0]
     depth = indices.ndim
     strides = contiguous(target.shape)
 
@@ -197,7 +198,7 @@ def scattered(target: Expression, lies: Lies, home: Home, machine: Machine) -> M
         checked = reader.step("bounded", (reader.at(indices, at),), "int64", target.shape[axis])
         place = reader.variable(checked, target.shape[axis])
         moved = (*index[:axis], place, *index[axis + depth :])
-        return [Output(reader.at(values, index), target, combined(strides, moved), adds=how == "add")]
+        return [Output(reader.at(values, index), target, combined(strides, moved), adds=target.attribute[1] == "add")]
 
     last = [k for k, n in enumerate(values.shape) if n != 1][-1:]
     by_lanes = bool(last) and axis <= last[0] < axis + depth

@@ -15,14 +15,18 @@ from chainrule.compiler.native.writer import SCALARS, Writer, literal, splat, ty
 
 
 class Lanes:
-    """One function of `width` lanes of a floating dtype, and the constants of that dtype."""
+    """The function `symbol` of `width` lanes of a floating dtype, and the constants of that dtype."""
 
-    def __init__(self, dtype: str, width: int, avx512: bool = False) -> None:
+    def __init__(self, symbol: str, dtype: str, width: int, avx512: bool = False, writer: Writer | None = None) -> None:
         kind = SCALARS[dtype]
-        self.writer = Writer()
+        self.writer = writer or Writer()
+        self.symbol = symbol
+        self.rare: tuple[str, int] | None = None
+        """A function of the C library that `far` needs, and how many arguments it takes."""
         self.dtype = dtype
         self.width = width
         self.single = dtype == "float32"
+        self.avx512 = avx512
         self.registers = width * kind.bytes // 64 if avx512 else 0
         """How many whole registers of AVX-512 the lanes fill."""
         self.scalars = {"f": kind.llvm, "i": f"i{8 * kind.bytes}", "b": "i1"}
@@ -75,6 +79,22 @@ class Lanes:
             result = writer.value(f"insertelement {kind} {result}, {one} {made}, i32 {lane}")
         return Value(self, result, "f")
 
+    def far(self, symbol: str, *of: Value) -> Value:
+        """As `each`, but in a function of its own, `..._far`: for what is rare."""
+        self.rare = symbol, len(of)
+        kind = self.types["f"]
+        return self.write(f"call {kind} @{self.symbol}_far({', '.join(f'{kind} {v.text}' for v in of)})", "f")
+
+    def wide(self, *of: Value) -> tuple[Lanes, *tuple[Value, ...]]:
+        """Lanes of float64 in the same function, and float32 values there."""
+        lanes = Lanes(self.symbol, "float64", self.width, self.avx512, self.writer)
+        change = f"{self.types['f']} {{}} to {lanes.types['f']}"
+        return lanes, *(lanes.write(f"fpext {change.format(v.text)}", "f") for v in of)
+
+    def narrow(self, wide: Value) -> Value:
+        """A value of such lanes, rounded."""
+        return self.write(f"fptrunc {wide.lanes.types['f']} {wide.text} to {self.types['f']}", "f")
+
     def intrinsic(self, name: str, *of: Value | float) -> Value:
         texts = [v.text if isinstance(v, Value) else self.constant(v, "f").text for v in of]
         return Value(self, self.writer.intrinsic(f"llvm.{name}.{self.suffix}", self.types["f"], *texts), "f")
@@ -102,6 +122,9 @@ class Lanes:
     def fuse(self, a: Value, b: Value | float, c: Value | float) -> Value:
         """`a * b + c`, rounded once where the processor can."""
         return self.intrinsic("fmuladd", a, b, c)
+
+    def root(self, x: Value) -> Value:
+        return self.intrinsic("sqrt", x)
 
     def where(self, condition: Value, a: Value | float, b: Value | float) -> Value:
         kind = next((v.kind for v in (a, b) if isinstance(v, Value)), "f")
@@ -139,11 +162,13 @@ class Lanes:
         square = x * x if square is None else square
         return self.fuse(self.horner(square, coefficients[1::2]), x, self.horner(square, coefficients[::2]))
 
-    def horner(self, x: Value, coefficients: Sequence[float]) -> Value:
-        total = self.constant(coefficients[-1], "f")
-        for coefficient in reversed(coefficients[:-1]):
-            total = self.fuse(total, x, coefficient)
-        return total
+    def horner(self, x: Value, coefficients: Sequence[float], highest: Value | None = None) -> Value:
+        """`highest`, if given, is the coefficient after these."""
+        if highest is None:
+            coefficients, highest = coefficients[:-1], self.constant(coefficients[-1], "f")
+        for coefficient in reversed(coefficients):
+            highest = self.fuse(highest, x, coefficient)
+        return highest
 
     def copy_sign(self, magnitude: Value, sign: Value) -> Value:
         """`magnitude`, whose own sign bit is clear, with the sign of the other."""
@@ -194,6 +219,9 @@ class Value:
 
     def __xor__(self, other: Value | int) -> Value:
         return self._with("xor", other)
+
+    def __invert__(self) -> Value:
+        return self._with("xor", -1)
 
     def __lshift__(self, other: int) -> Value:
         return self._with("shl", other)

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compiler.native.affine import Affine
 from chainrule.compiler.native.folding import across_lanes, combine, identity
+from chainrule.compiler.native.frame import CAREFUL
 from chainrule.compiler.native.instructions import Instructions
 from chainrule.compiler.native.kernel import OUT_OF_RANGE
 from chainrule.compiler.native.memory_access import Access
-from chainrule.compiler.native.nest import Nest, Output
-from chainrule.compiler.native.writer import Writer, literal, scalar, typed
+from chainrule.compiler.native.nest import Nest, Output, Segment
+from chainrule.compiler.native.writer import Writer, literal, scalar, splat, typed
 
 LONG = 4096
 """Turns after which a sum begins anew, the parts being added: rounding errors then grow with neither."""
@@ -40,6 +40,10 @@ class Emitter:
             max([self.position.get(v, inside.get(v, 0)) + 1 for v in s.depends], default=0) for s in nest.steps
         ]
         self.access = Access(self)
+        self.counts: dict[int, str] = {}
+        """Lines that come first of all: how many lanes of a register count."""
+        self.pieces: list[dict[Any, str]] = []
+        """The scopes of the parts of a row that stays in registers."""
         self.scratch = 0
         self.buffers: dict[int, int] = {}
         row = prod(nest.extents[v] for v in nest.inner) * (1 if nest.horizontal else nest.width)
@@ -117,6 +121,7 @@ class Emitter:
     def _row(self) -> None:
         nest = self.nest
         done: list[Output] = []
+        self.pieces = [{} for _ in nest.row or ()]
         for number in range(nest.count):
             self._hoist(nest.roots(number), len(nest.outer), number)
             reductions = nest.reductions(number)
@@ -129,13 +134,8 @@ class Emitter:
 
     def _pass(self, number: int, reductions: list[int]) -> list[str]:
         nest = self.nest
-        if nest.whole:
-            if nest.inner:
-                (variable,) = nest.inner
-                self.texts[variable], self.width, self.valid = "0", nest.width, nest.extents[variable]
-            wide = [self.folded(s) for s in reductions]
-            self.store(nest.written(number))
-            return [self._across(s, value, self.width) for s, value in zip(reductions, wide, strict=True)]
+        if nest.row:
+            return self._pass_in_registers(number, reductions, nest.row)
         accumulators = [(s, width) for s in reductions for width in self._widths(s)]
         start = [(typed(self._llvm(s), width), identity(nest.steps[s].more, nest.steps[s].dtype, width)) for s, width in accumulators]  # fmt: skip
         last = self._inner(0, number, accumulators, [value for _, value in start])
@@ -145,6 +145,23 @@ class Emitter:
             dtype, op = nest.steps[s].dtype, nest.steps[s].more
             lanes = 1 if nest.horizontal else width
             totals[s] = combine(Instructions(self.w, lanes), op, dtype, totals[s], one) if s in totals else one
+        return [totals[s] for s in reductions]
+
+    def _pass_in_registers(self, number: int, reductions: list[int], row: Sequence[Segment]) -> list[str]:
+        totals: dict[int, str] = {}
+        (variable,) = self.nest.inner
+        for segment, scope in zip(row, self.pieces, strict=True):
+            self.texts[variable], self.width, self.valid = str(segment.start), segment.width, segment.valid
+            self.scopes.append(scope)
+            for s in reductions:
+                step = self.nest.steps[s]
+                one = self._across(s, self.folded(s), self.width)
+                totals[s] = (
+                    combine(Instructions(self.w, 1), step.more, step.dtype, totals[s], one) if s in totals else one
+                )
+            self.store(self.nest.written(number))
+            self.scopes.pop()
+        self.width, self.valid = 1, 1
         return [totals[s] for s in reductions]
 
     def _llvm(self, s: int) -> str:
@@ -252,7 +269,32 @@ class Emitter:
         return None
 
     def mask(self) -> str:
-        return "<" + ", ".join(f"i1 {'true' if k < self.valid else 'false'}" for k in range(self.width)) + ">"
+        """Which lanes count.
+
+        Of a register that counts in part LLVM must not know how far: it makes slow instructions (vexpand) of constants.
+        """
+        width, valid = self.width, self.valid
+        part = min(self.nest.lanes, width)
+        whole, rest = valid // part * part, valid % part
+        constant = "<" + ", ".join(f"i1 {'true' if k < whole else 'false'}" for k in range(width)) + ">"
+        found = self.lookup(("mask", width, valid)) if rest else constant
+        if found is None:
+            w, kind = self.w, f"<{part} x i32>"
+            self.counts.setdefault(rest, f'  %lanes{rest} = call i32 asm "", "=r,0"(i32 {rest})')
+            numbers = ", ".join(f"i32 {k}" for k in range(part))
+            found = w.value(f"icmp ult {kind} <{numbers}>, {w.spread(f'%lanes{rest}', 'i32', part)}")
+            if part < width:
+                name = f"llvm.vector.insert.v{width}i1.v{part}i1"
+                w.declarations.add(f"declare <{width} x i1> @{name}(<{width} x i1>, <{part} x i1>, i64)")
+                found = w.value(
+                    f"call <{width} x i1> @{name}(<{width} x i1> {constant}, <{part} x i1> {found}, i64 {whole})"
+                )
+            self.scopes[-1]["mask", width, valid] = found
+        return found
+
+    def lines(self) -> list[str]:
+        """The whole body: what masks need comes first."""
+        return [*self.counts.values(), *self.w.lines]
 
     def value(self, s: int) -> str:
         """A number of the tape in a register: a vector if it changes with the loop that goes by vectors."""
@@ -275,7 +317,7 @@ class Emitter:
         step, wide = self.nest.steps[s], self.wide(s)
         if step.op == "literal":
             return literal(step.more, step.dtype)
-        if self.nest.kept.get(s, self._passing) < self._passing:
+        if self.nest.kept.get(s, self.passing) < self.passing:
             return self.access.kept(s)
         if step.op == "load":
             return self.access.load(step)
@@ -286,6 +328,8 @@ class Emitter:
         instructions = Instructions(self.w, width)
         if step.op == "bounded":
             return self._bounded(instructions, of[0], step.more)
+        if step.op == "watched":
+            return self._watched(instructions, of[0], step.dtype)
         if step.op in ("quotient", "modulo"):
             kind = typed("i64", width)
             return self.w.value(f"u{'div' if step.op == 'quotient' else 'rem'} {kind} {of[0]}, {of[1]}")
@@ -296,14 +340,20 @@ class Emitter:
         width, w = instructions.width, self.w
         kind = typed("i64", width)
         within = w.value(f"icmp ult {kind} {index}, {instructions.known(length, np.int64)}")
-        all_within = within
-        if width > 1:
-            name = f"llvm.vector.reduce.and.v{width}i1"
-            w.declarations.add(f"declare i1 @{name}(<{width} x i1>)")
-            all_within = w.value(f"call i1 @{name}(<{width} x i1> {within})")
-        beyond = w.value(f"xor i1 {all_within}, true")
-        w.when(beyond, lambda: w.line(f"store i32 {OUT_OF_RANGE}, ptr %status"))
+        beyond = w.value(f"xor {typed('i1', width)} {within}, {splat('true', 'i1', width)}")
+        self._note(instructions, beyond, OUT_OF_RANGE)
         return instructions.either(within, np.int64, index, instructions.known(0, np.int64))
+
+    def _watched(self, instructions: Instructions, x: str, dtype: Any) -> str:
+        if scalar(dtype).kind == "f":
+            self._note(instructions, instructions.apply("isnan", dtype, [x]), CAREFUL)
+        return x
+
+    def _note(self, instructions: Instructions, where: str, what: int) -> None:
+        """Set bits of the status if a truth value holds in any lane."""
+        w = self.w
+        found = across_lanes(instructions, "any", np.bool_, where) if instructions.width > 1 else where
+        w.when(found, lambda: w.line(f"atomicrmw or ptr %status, i32 {what} monotonic, align 4"))
 
     def store(self, outputs: Sequence[Output]) -> None:
         """All values first: what is written may be what another one reads."""
@@ -312,13 +362,13 @@ class Emitter:
             self.access.store(out, value)
 
     # ------------------------------------------------------------ what loops need not repeat
-    _passing = 0
+    passing = 0
 
     def _hoist(self, roots: Iterable[int], level: int, number: int | None = None) -> None:
         """Compute now what `roots` need and the loops to come do not change."""
         nest = self.nest
         if number is not None:
-            self._passing = number
+            self.passing = number
         seen: set[int] = set()
         todo = list(roots)
         while todo:

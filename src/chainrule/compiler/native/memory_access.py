@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.compiler.expressions import Expression
 from chainrule.compiler.native.affine import Affine
 from chainrule.compiler.native.instructions import Instructions
 from chainrule.compiler.native.nest import Output
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from chainrule.compiler.native.loops import Emitter
 
 
+LINE = 64
+"""Bytes of a line of the cache."""
 CHUNKS = 4
 """Entries that lie within so many vectors are taken out of these; others are gathered one by one."""
 
@@ -37,7 +40,7 @@ class Access:
         """The offset of the first lane, variable by variable from the outermost loop on, parts being shared."""
         position = self.e.position  # the short loop within a vector is not among them
         loops = sorted((t for t in a.terms if t[0] in position), key=lambda t: position[t[0]])
-        text, sofar = str(a.first), []
+        text, sofar = str(a.first), list[tuple[int, int]]()
         for variable, stride in loops:
             sofar.append((variable, stride))
             text = self._sum((a.first, tuple(sofar)), self.e.texts[variable], stride, text)
@@ -110,40 +113,49 @@ class Access:
             return self.gathered(pointer, self.lanes(a, apart), step.dtype)
         pattern = self.pattern(a)
         if _runs(pattern, self.e.valid):
-            return self.neighbours(pointer, self.offset(a), step.dtype)
+            offset = self.offset(a)
+            self._prefetch(source, pointer, a, offset)
+            return self.neighbours(pointer, offset, step.dtype)
         low, high = min(pattern), max(pattern)
         if high - low < CHUNKS * self.e.width:
             base = self.w.multiply_add(str(low), 1, self.offset(a)) if low else self.offset(a)
             return self.picked(pointer, base, step.dtype, [p - low for p in pattern])
         return self.gathered(pointer, self.lanes(a, apart), step.dtype)
 
+    def _prefetch(self, source: Expression, pointer: str, a: Affine, offset: str) -> None:
+        """Call for the next row while the first pass over this one goes on: processors foresee nothing beyond a page."""
+        nest, itemsize = self.e.nest, source.dtype.itemsize
+        far = source.size * itemsize > nest.machine.l2_bytes
+        if not (far and nest.horizontal and nest.outer and nest.count > 1 and self.e.passing == 0):
+            return
+        following = a.of(nest.outer[-1]) * itemsize
+        here = self.w.address(pointer, offset, source.dtype)
+        self.w.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        for line in range(0, self.e.width * itemsize if following else 0, LINE):
+            at = self.w.value(f"getelementptr i8, ptr {here}, i64 {following + line}")
+            self.w.line(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
+
     def picked(self, pointer: str, offset: str, dtype: Any, pattern: list[int]) -> str:
-        """Entries not far from each other: neighbours are loaded, and lanes taken from them."""
+        """Entries not far from each other: neighbours are loaded, never beyond the last entry, and lanes taken from them."""
         w, s, width = self.w, scalar(dtype), self.e.width
         llvm = "i8" if s.kind == "b" else s.llvm
         span = max(pattern) + 1
         piece = min(width, span)
         starts = [*range(0, span - piece, piece), span - piece]
-        kind, found, of = typed(llvm, piece), "", 0
-        for number, start in enumerate(starts):
-            at = w.address(pointer, w.multiply_add(str(start), 1, offset) if start else offset, dtype)
-            loaded = w.value(f"load {kind}, ptr {at}, align {s.bytes}")
-            last = number + 1 == len(starts)
-            inside = [start <= p < start + piece for p in pattern]
-            if number == 0:
-                lanes = [p if here else -1 for p, here in zip(pattern, inside, strict=True)]
-                found, of = (loaded, piece) if len(starts) > 1 else (self._shuffled(loaded, "poison", llvm, piece, lanes), width)  # fmt: skip
-                kept = lanes
-                continue
-            lanes = [of + p - start if here and q < 0 else q for p, here, q in zip(pattern, inside, kept, strict=True)]
-            other = (
-                loaded
-                if of == piece
-                else self._shuffled(loaded, "poison", llvm, piece, list(range(piece)) + [-1] * (of - piece))
-            )
-            found, of = self._shuffled(found, other, llvm, of, lanes), width
-            kept = [k if q >= 0 else -1 for k, q in enumerate(lanes)]
-            del last
+        parts = [len(starts) - 1 if p >= starts[-1] else p // piece for p in pattern]
+        loaded: list[str] = []
+        for start in starts:
+            at = w.address(pointer, w.multiply_add(str(start), 1, offset), dtype)
+            loaded.append(w.value(f"load {typed(llvm, piece)}, ptr {at}, align {s.bytes}"))
+        found = loaded[0] if len(starts) > 1 else self._shuffled(loaded[0], "poison", llvm, piece, pattern)
+        for number in range(1, len(starts)):
+            lanes = [-1] * width
+            for k, (part, p) in enumerate(zip(parts, pattern, strict=True)):
+                if part == number:
+                    lanes[k] = width + p - starts[part]
+                elif part < number:
+                    lanes[k] = p if number == 1 else k
+            found = self._shuffled(found, loaded[number], llvm, width, lanes)
         return w.value(f"icmp ne {typed('i8', width)} {found}, {splat('0', 'i8', width)}") if s.kind == "b" else found
 
     def _shuffled(self, x: str, y: str, llvm: str, of: int, lanes: list[int]) -> str:

@@ -7,7 +7,7 @@ once something went wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from chainrule.compiler.native import frame, vector_math
@@ -15,8 +15,11 @@ from chainrule.compiler.native.kernel import Call, Kernel, Opaque, Place, Schedu
 from chainrule.compiler.native.writer import Writer
 
 ATTRIBUTES = 'attributes #0 = { nounwind noinline "prefer-vector-width"="512" "no-trapping-math"="true" }'
+STEPS_IN_A_FUNCTION = 64
 SHARED_FROM = 5e-6  # seconds: work below this is done sooner by one thread than it is told to two
-PARALLEL_FROM = 200e-6  # seconds: waking another thread costs 20 to 50 microseconds
+PARALLEL_FROM = (
+    2.5e-3  # seconds: below, what is gained is lost again whenever one of the cores has something else to do
+)
 FLOP_PER_SECOND, BYTES_PER_SECOND = 60e9, 25e9  # of one thread, roughly: these only say what is small
 
 
@@ -38,7 +41,13 @@ def duration(kernel: Kernel) -> float:
 
 
 def build(
-    schedule: Schedule, inputs: int, architecture: str, threads: int = 1, *, repeats: Sequence[int] = ()
+    schedule: Schedule,
+    inputs: int,
+    architecture: str,
+    threads: int = 1,
+    *,
+    repeats: Sequence[int] = (),
+    avx512: bool = False,
 ) -> Module:
     """The text of a program with so many inputs, for at most `threads` threads.
 
@@ -51,7 +60,7 @@ def build(
     arena = (schedule.arena + 63) // 64 * 64
     emitter = _Emitter(schedule, inputs, architecture, parallel, arena, scratch, repeats)
     parts = emitter.parts()
-    text = "\n".join([*emitter.kernels(), *emitter.functions, ATTRIBUTES, ""])
+    text = "\n".join([*emitter.kernels(avx512), *emitter.functions, ATTRIBUTES, ""])
     return Module(text, tuple(parts), arena + scratch * (threads if parallel else 1), parallel, seconds)
 
 
@@ -89,50 +98,51 @@ class _Emitter:
         for k, step in enumerate(steps[:commit]):
             if isinstance(step, Opaque):
                 if first < k:
-                    made.append(self.part(len(made), first, k, ()))
+                    made.append(self.part(len(made), first, k, k))
                 made.append(step)
                 first = k + 1
-        made.append(self.part(len(made), first, commit, [s for s in steps[commit:] if isinstance(s, Call)]))
+        made.append(self.part(len(made), first, commit, len(steps)))
         return made
 
-    def part(self, number: int, first: int, last: int, committing: Iterable[Call]) -> str:
-        """`steps[first:last]`, then what is committed if all went well."""
-        w = Writer()
-        name = f"part{number}"
+    def part(self, number: int, first: int, last: int, end: int) -> str:
+        """`steps[first:last]`, then `steps[last:end]`, which write into inputs, if all went well."""
+        w, name = Writer(), f"part{number}"
         self._barriers = 0
-        w.line(f"%at = getelementptr i8, ptr %frame, i64 {frame.WORKSPACE}")
-        w.line("%workspace = load ptr, ptr %at")
-        offset = w.multiply_add("%thread", self.scratch, str(self.arena))
-        w.line(f"%scratch = getelementptr i8, ptr %workspace, i64 {offset}")
-        checked = self.schedule.checked
+        self._since = ""
+        checked = min(self.schedule.checked, last)
         if first < checked:
             _clear_flag(w, self.architecture)
-        self._since = ""
-        for k in range(first, last):
-            step = self.schedule.steps[k]
-            assert isinstance(step, Call)
-            self.step(w, step, k)
-            if k + 1 == min(checked, last):
-                _note_flag(w, self.architecture)
-        committing = list(committing)
-        if committing:
-            self._commit(w, committing, last)
-        self.declarations |= w.declarations
-        head = f"define void @{name}(ptr %frame, i64 %thread, i64 %threads) #0 {{\nentry:"
-        self.functions.append("\n".join([head, *w.lines, "  ret void", "}"]))
+            self._stretch(w, name, first, checked)
+            _note_flag(w, self.architecture)
+        self._stretch(w, name, max(first, checked), last)
+        if last < end:
+            if self.parallel:
+                self._barrier(w)  # until all have noted their flags
+            both = w.value("load atomic i64, ptr %frame monotonic, align 8")
+            w.when(w.value(f"icmp eq i64 {both}, 0"), lambda: self._stretch(w, name, last, end))
+        self._function(f"@{name}", w)
         return name
 
-    def _commit(self, w: Writer, committing: list[Call], number: int) -> None:
-        if self.parallel:
-            self._barrier(w)  # until all have noted their flags
-        both = w.value("load atomic i64, ptr %frame monotonic, align 8")
-        well = w.value(f"icmp eq i64 {both}, 0")
+    def _stretch(self, w: Writer, part: str, first: int, last: int) -> None:
+        """Some steps, in functions of a few each: LLVM takes time that grows with the square of a function's length."""
+        for begin in range(first, last, STEPS_IN_A_FUNCTION):
+            inner, name = Writer(), f"@{part}.{begin}"
+            inner.line(f"%at = getelementptr i8, ptr %frame, i64 {frame.WORKSPACE}")
+            inner.line("%workspace = load ptr, ptr %at")
+            offset = inner.multiply_add("%thread", self.scratch, str(self.arena))
+            inner.line(f"%scratch = getelementptr i8, ptr %workspace, i64 {offset}")
+            for k in range(begin, min(begin + STEPS_IN_A_FUNCTION, last)):
+                step = self.schedule.steps[k]
+                assert isinstance(step, Call)
+                self.step(inner, step, k)
+            self._function(name, inner)
+            w.line(f"call void {name}(ptr %frame, i64 %thread, i64 %threads)")
 
-        def body() -> None:
-            for k, call in enumerate(committing):
-                self.step(w, call, number + k)
-
-        w.when(well, body)
+    def _function(self, name: str, w: Writer) -> None:
+        linkage = "internal " if "." in name else ""
+        self.declarations |= w.declarations
+        head = f"define {linkage}void {name}(ptr %frame, i64 %thread, i64 %threads) #0 {{\nentry:"
+        self.functions.append("\n".join([head, *w.lines, "  ret void", "}"]))
 
     def step(self, w: Writer, call: Call, number: int) -> None:
         """One kernel, after a barrier unless the first thread alone has worked since the last one and goes on alone."""
@@ -196,7 +206,7 @@ class _Emitter:
         name, _ = self.distinct.setdefault(key, (f"kernel{len(self.distinct)}", kernel))
         return name
 
-    def kernels(self) -> list[str]:
+    def kernels(self, avx512: bool) -> list[str]:
         """Vector functions, declarations, and the kernels themselves."""
         texts: list[str] = []
         for body, operands in self.distinct:
@@ -207,8 +217,8 @@ class _Emitter:
         functions = sorted({f for _, kernel in self.distinct.values() for f in kernel.functions})
         declared = self.declarations.union(*(kernel.declarations for _, kernel in self.distinct.values()))
         for each in functions:
-            texts.append(vector_math.function(*each))
-            declared |= vector_math.declarations(*each)
+            texts.append(vector_math.function(*each, avx512))
+            declared |= vector_math.declarations(*each, avx512)
         return [*sorted(declared), *texts]
 
 

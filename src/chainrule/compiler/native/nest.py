@@ -19,6 +19,25 @@ AGAIN = 6
 """What costs no more than so many additions is computed again in a later pass."""
 
 
+PIECES = 4
+"""A row is done without loops if it has no more parts of different width."""
+
+
+class Segment(NamedTuple):
+    """A part of a loop that goes by vectors of one width."""
+
+    start: int
+    stop: int
+    width: int
+    valid: int
+    """Lanes that count."""
+
+
+def _power(n: int) -> int:
+    """The least power of two that is not below n."""
+    return 1 << (n - 1).bit_length()
+
+
 class Output(NamedTuple):
     """A number on the tape that goes into memory."""
 
@@ -49,11 +68,14 @@ class Nest:
             self.vector = max([*self.outer[-1:], *self.inner[-1:]])
         self.short = self._short()
         """A loop of few turns that runs within the vectors of the loop around it."""
+        self._turn_columns()
         self.passes = self._passes()
         self.kept: dict[int, int] = {}
         """Steps kept from pass to pass, and the pass that computes them."""
+        self.row: list[Segment] | None = None
+        """How one turn does a whole row, so that nothing leaves the registers between passes; None where it cannot."""
         self.width = self._width()
-        if not self.whole:
+        if self.inner and not self.row:
             self._keep()
 
     # ------------------------------------------------------------ loops that can be one
@@ -103,6 +125,17 @@ class Nest:
         short = self.outer.pop()
         self.vector = self.outer[-1]
         return short
+
+    def _turn_columns(self) -> None:
+        """Where vectors are gathered from rows apart, go along the rows next, while they are in the cache."""
+        if self.inner or self.short is not None or self.vector is None:
+            return
+        loads = [step.more[1] for step in self.steps if step.op == "load"]
+        for variable in self.outer[:-1]:
+            if self.extents[variable] >= self.lanes and any(a.of(variable) == 1 and a.of(self.vector) for a in loads):
+                self.outer.remove(variable)
+                self.outer.append(variable)
+                return
 
     def wide(self, step: Step) -> bool:
         """Whether lanes of vectors differ in a step."""
@@ -155,7 +188,7 @@ class Nest:
             todo = self.roots(number)
             while todo:
                 s = todo.pop()
-                if s in seen or not self.folds(s) or s in self.kept and self.kept[s] < number:
+                if s in seen or not self.folds(s) or self.kept.get(s, number) < number:
                     continue
                 seen.add(s)
                 if self.passes[s] < number and self.effort([s]) > AGAIN:
@@ -193,45 +226,51 @@ class Nest:
     def masks(self) -> bool:
         return self.machine.vector_bytes == 64
 
-    @property
-    def whole(self) -> bool:
-        """Whether one turn does a whole row, so that nothing leaves the registers between passes."""
-        if not self.inner:
-            return True
-        return self.horizontal and len(self.inner) == 1 and self.extents[self.inner[0]] <= self.width and (
-            self.masks or self.extents[self.inner[0]] == self.width
-        )  # fmt: skip
-
     def _width(self) -> int:
         if self.vector is None:
             return 1
         n, lanes = self.turns(self.vector), self.lanes
         effort = self.effort(s for s in range(len(self.steps)))
-        small = effort <= 12 and bool(self.inner)
-        width = lanes * (4 if small and n >= 4 * lanes else 2)
         if self.horizontal and len(self.inner) == 1 and n <= lanes * (8 if effort <= 40 else 4):
-            width = max(width, 1 << (n - 1).bit_length())
-        if n < width:
-            width = 1 << (n - 1).bit_length() if self.masks else 1 << (n.bit_length() - 1)
-        return max(width, 1)
+            pieces = self._pieces(n)
+            self.row = pieces if len(pieces) <= PIECES else None
+        width = lanes * (4 if effort <= 12 and self.inner and n >= 4 * lanes else 2)
+        while width > n and width > 1:
+            width //= 2
+        return _power(n) if self.masks and width < min(n, lanes) else width
+
+    def _pieces(self, n: int) -> list[Segment]:
+        """A row in as few vectors as it can be: whole registers, and a part of one at the end."""
+        found: list[Segment] = []
+        at = 0
+        while at < n:
+            left = n - at
+            if self.masks and left < self.lanes:
+                found.append(Segment(at, n, _power(left), left))
+                break
+            width = 1 << (left.bit_length() - 1)
+            found.append(Segment(at, at + width, width, width))
+            at += width
+        return found
 
     def turns(self, variable: int) -> int:
         """Of a loop, counted in lanes where it goes by vectors."""
         inside = self.extents[self.short] if self.short is not None and variable == self.vector else 1
         return self.extents[variable] * inside
 
-    def segments(self, n: int) -> list[tuple[int, int, int, int]]:
-        """(start, stop, width, lanes that count) which together cover `range(n)`."""
+    def segments(self, n: int) -> list[Segment]:
+        """Loops by vectors which together cover `range(n)`."""
         width, at = self.width, 0
-        found: list[tuple[int, int, int, int]] = []
+        found: list[Segment] = []
         while at < n:
-            if width > n - at and self.masks and width > 1:
-                found.append((at, n, width, n - at))
+            left = n - at
+            if width > left and self.masks and width > 1:
+                found.append(Segment(at, n, min(width, max(_power(left), self.lanes)), left))
                 break
-            while width > n - at:
+            while width > left:
                 width //= 2
-            stop = at + (n - at) // width * width
-            found.append((at, stop, width, width))
+            stop = at + left // width * width
+            found.append(Segment(at, stop, width, width))
             at = stop
         return found
 

@@ -50,14 +50,12 @@ def pack(w: Writer, dtype: Any, source: str, target: str, across: int, padded: i
     if strides[0] == 1:
         _copy(w, dtype, source, target, across, padded, along, strides[1], width)
         return
-    turned, whole = 0, "0"
     side = min(width, 8 if scalar(dtype).bytes <= 4 else 4)
-    if strides[1] == 1 and across >= side and scalar(dtype).kind != "b":
-        turned = across // side * side
+    whole = "0"
+    if strides[1] == 1 and padded >= side and scalar(dtype).kind != "b":
         whole = str(along // side * side) if isinstance(along, int) else w.value(f"and i64 {along}, {-side}")
-        _turn(w, dtype, source, target, turned, padded, whole, strides[0], side)
-        _one_by_one(w, dtype, source, target, (0, turned), across, padded, (whole, str(along)), strides)
-    _one_by_one(w, dtype, source, target, (turned, padded), across, padded, ("0", str(along)), strides)
+        _turn(w, dtype, source, target, across, padded, whole, strides[0], side)
+    _one_by_one(w, dtype, source, target, across, padded, (whole, str(along)), strides)
 
 
 def perhaps(w: Writer, start: str, stop: str, body: Callable[[str], None], step: int = 1) -> None:
@@ -94,10 +92,11 @@ def _turn(w: Writer, dtype: Any, source: str, target: str, across: int, padded: 
         order = ", ".join(f"i32 {lane}" for lane in lanes)
         return w.value(f"shufflevector {kind} {x}, {kind} {y}, <{side} x i32> <{order}>")
 
-    def square(i: str, j: str) -> None:
+    def square(i: str, j: str, last: int) -> None:
+        """Rows from i on; those behind number `last` are that one again."""
         here = w.address(source, w.multiply_add(i, stride, j), dtype)
         there = w.address(target, w.multiply_add(j, padded, i), dtype)
-        rows = [w.load(here, str(r * stride), dtype, side) for r in range(side)]
+        rows = [w.load(here, str(min(r, last) * stride), dtype, side) for r in range(side)]
         half = side // 2
         while half:
             low = [lane if not lane & half else side + lane - half for lane in range(side)]
@@ -110,22 +109,23 @@ def _turn(w: Writer, dtype: Any, source: str, target: str, across: int, padded: 
         for r, row in enumerate(rows):
             w.store(row, there, str(r * padded), dtype, side)
 
-    def squares(i: str) -> None:
-        perhaps(w, "0", along, lambda j: square(i, j), step=side)
+    def squares(i: str, last: int) -> None:
+        perhaps(w, "0", along, lambda j: square(i, j, last), step=side)
 
-    w.loop(across, lambda i, _: squares(i), step=side)
+    whole = across // side * side
+    w.loop(whole, lambda i, _: squares(i, side - 1), step=side)
+    for i in range(whole, padded, side):
+        first = min(i, padded - side)
+        squares(str(first), across - 1 - first)
 
 
-def _one_by_one(w: Writer, dtype: Any, source: str, target: str, columns: tuple[int, int], across: int, padded: int, along: tuple[str, str], strides: tuple[int, int]) -> None:  # fmt: skip
+def _one_by_one(w: Writer, dtype: Any, source: str, target: str, across: int, padded: int, along: tuple[str, str], strides: tuple[int, int]) -> None:  # fmt: skip
     def row(j: str) -> None:
         def entry(i: str, _: list[str]) -> None:
-            known = i
-            if columns[1] > across:
-                known = at_most(w, i, across - 1)
+            known = at_most(w, i, across - 1) if padded > across else i
             value = w.load(source, w.multiply_add(known, strides[0], w.multiply_add(j, strides[1], "0")), dtype)
             w.store(value, target, w.multiply_add(j, padded, i), dtype)
 
-        w.loop(columns[1], entry, start=columns[0])
+        w.loop(padded, entry)
 
-    if columns[0] < columns[1]:
-        perhaps(w, *along, row)
+    perhaps(w, *along, row)

@@ -12,10 +12,11 @@ from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
+from chainrule.compiler.native.inner import InnerProduct, suits
 from chainrule.compiler.native.kernel import Kernel, Machine
 from chainrule.compiler.native.matrices import Layout, Matrices, Problem, merged, problem
 from chainrule.compiler.native.packing import Scratch, at_most, pack
-from chainrule.compiler.native.tiles import Tile, accumulate, choose, load_part, nought, store_part
+from chainrule.compiler.native.tiles import Tile, accumulate, choose, load_part, nought, store_part, width_of
 from chainrule.compiler.native.writer import Writer, scalar
 from chainrule.types import Shape
 
@@ -55,15 +56,25 @@ def dot_kernel(
 
 
 def _made(machine: Machine, dtype: Any, p: Problem, epilogue: Epilogue | None) -> Kernel:
-    names = ["%a0", "%a1", "%a2"]
-    if epilogue is None and p.c.column != 1 and p.c.row == 1:
+    names = ("%a0", "%a1", "%a2")
+    if epilogue is None and _better_turned(machine, dtype, p):
         p = Problem(p.batch, p.n, p.m, p.k, p.b.turned(), p.a.turned(), p.c.turned())
-        names[:2] = names[1::-1]
-    made = _Product(machine, dtype, merged(p), epilogue, names)
+        names = ("%a1", "%a0", "%a2")
+    p = merged(p)
+    if epilogue is None and suits(machine, dtype, p):
+        made = InnerProduct(machine, dtype, p, names)
+    else:
+        made = _Product(machine, dtype, p, epilogue, names)
     body = made.write()
-    declarations = frozenset(made.w.declarations)
-    functions, units = frozenset(made.w.functions), made.units * made.batches
-    return Kernel(body, 3, (2,), units, made.scratch.bytes, functions, declarations)
+    declarations, functions = frozenset(made.w.declarations), frozenset(made.w.functions)
+    return Kernel(body, 3, (2,), made.extent, made.scratch.bytes, functions, declarations)
+
+
+def _better_turned(machine: Machine, dtype: Any, p: Problem) -> bool:
+    """Whether columns should be rows: results lie so, or there are few columns and neighbouring rows of a."""
+    if p.c.column != 1 and p.c.row == 1:
+        return True
+    return p.a.row == 1 and 2 * p.n <= min(width_of(machine, dtype), p.m)
 
 
 @lru_cache(256)
@@ -98,7 +109,7 @@ def _depth(k: int, most: int) -> int:
 class _Product:
     """One kernel in the making."""
 
-    def __init__(self, machine: Machine, dtype: Any, p: Problem, epilogue: Epilogue | None, names: Sequence[str]) -> None:  # fmt: skip
+    def __init__(self, machine: Machine, dtype: Any, p: Problem, epilogue: Epilogue | None, names: tuple[str, str, str]) -> None:  # fmt: skip
         self.names = names
         self.w, self.dtype, self.p, self.epilogue = Writer(), dtype, p, epilogue
         bytes_ = scalar(dtype).bytes
@@ -118,6 +129,7 @@ class _Product:
         tall = max(1, machine.l1_bytes // 2 // bytes_ // self.deep // rows) if self.packs_a else 1
         self.rows = min(rows * tall, p.m // rows * rows)
         self.units, self.batches = p.m // self.rows, prod(p.batch)
+        self.extent = self.units * self.batches
         self.staged = p.c.column != 1
         tall = -(-(self.rows + p.m % self.rows) // rows) * rows
         self.scratch = Scratch(self.w)

@@ -26,7 +26,8 @@ def rewritten(outputs: Sequence[Expression]) -> list[Expression]:
 
 
 def _position(graph: Graph, e: Expression, x: Expression) -> Expression:
-    axis, n = e.attribute, x.shape[e.attribute]
+    axis: int = e.attribute
+    n = x.shape[axis]
     if n == 1:
         return graph.literal(0, np.int64, e.shape)
     extreme = graph.reduce("max" if e.op == "argmax" else "min", x, [axis])

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 
-
 from chainrule.compiler.expressions import Expression, reach
 from chainrule.compiler.native.arena import Lifetime, arranged
 from chainrule.compiler.native.commit import chosen
-from chainrule.compiler.native.fuse import BORDERS, LEAVES, Fusion, Group, canonical
+from chainrule.compiler.native.fuse import BORDERS, LEAVES, Group, canonical
 from chainrule.compiler.native.kernel import Call, Machine, Opaque, Place, Schedule
 from chainrule.compiler.native.kernels import Made, border, filled, fused
 from chainrule.compiler.native.rewrite import rewritten

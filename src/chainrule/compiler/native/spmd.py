@@ -10,6 +10,8 @@ Every wait is on a counter that only grows, so that nothing must be reset and no
 
 from __future__ import annotations
 
+from chainrule.compiler.native.assembly import expand
+
 GENERATION, FUNCTION, FRAME, THREADS, DONE, TAKEN, STOP, SLEEPERS, MUTEX, CONDITION = 0, 64, 72, 80, 128, 192, 256, 264, 320, 384  # fmt: skip
 """Offsets in a pool.  What different threads write lies on different cache lines."""
 POOL_BYTES = 512
@@ -23,10 +25,11 @@ def text(architecture: str, *, threads: bool) -> str:
         "x86_64": "call void @llvm.x86.sse2.pause()",
         "aarch64": "call void @llvm.aarch64.hint(i32 1)",
     }.get(architecture, "fence acq_rel")
-    return (_COMMON + (_POOL if threads else _ALONE)).replace("PAUSE", pause) + {
+    declared = {
         "x86_64": "declare void @llvm.x86.sse2.pause()\n",
         "aarch64": "declare void @llvm.aarch64.hint(i32)\n",
     }.get(architecture, "")
+    return declared + expand((_COMMON + (_POOL if threads else _ALONE)).replace("PAUSE", pause))
 
 
 _COMMON = """
@@ -54,8 +57,7 @@ after:
 define internal i32 @outcome(ptr %frame) {
 entry:
   %status = load i32, ptr %frame
-  %flags.at = getelementptr i8, ptr %frame, i64 4
-  %flags = load i32, ptr %flags.at
+  %flags = load i32, [%frame + 4]
   %both = or i32 %status, %flags
   ret i32 %both
 }
@@ -110,8 +112,7 @@ entry:
 ; Take the pool: an i1, whether it was free.
 define internal i1 @take(ptr %pool) {{
 entry:
-  %taken = getelementptr i8, ptr %pool, i64 {TAKEN}
-  %claim = cmpxchg ptr %taken, i64 0, i64 1 acquire monotonic
+  %claim = cmpxchg [%pool + {TAKEN}], i64 0, i64 1 acquire monotonic
   %mine = extractvalue {{ i64, i1 }} %claim, 1
   ret i1 %mine
 }}
@@ -121,8 +122,7 @@ entry:
 define internal void @announce(ptr %pool) {{
 entry:
   %before = atomicrmw add ptr %pool, i64 1 seq_cst
-  %sleepers.at = getelementptr i8, ptr %pool, i64 {SLEEPERS}
-  %sleepers = load atomic i64, ptr %sleepers.at seq_cst, align 8
+  %sleepers = load atomic i64, [%pool + {SLEEPERS}] seq_cst, align 8
   %asleep = icmp ne i64 %sleepers, 0
   br i1 %asleep, label %wake, label %done
 wake:
@@ -146,8 +146,7 @@ find:
   %gone = icmp eq ptr %pool, null
   br i1 %gone, label %single, label %count
 count:
-  %members.at = getelementptr i8, ptr %pool, i64 {THREADS}
-  %members = load i64, ptr %members.at
+  %members = load i64, [%pool + {THREADS}]
   %fits = icmp eq i64 %members, %threads
   br i1 %fits, label %try, label %single
 try:
@@ -158,19 +157,15 @@ single:
   ret i32 %failure.single
 together:
   %state = call ptr @PyEval_SaveThread()
-  %function.at = getelementptr i8, ptr %pool, i64 {FUNCTION}
-  store ptr %part, ptr %function.at
-  %frame.at = getelementptr i8, ptr %pool, i64 {FRAME}
-  store ptr %frame, ptr %frame.at
-  %done.at = getelementptr i8, ptr %pool, i64 {DONE}
-  store atomic i64 0, ptr %done.at monotonic, align 8
+  store ptr %part, [%pool + {FUNCTION}]
+  store ptr %frame, [%pool + {FRAME}]
+  store atomic i64 0, [%pool + {DONE}] monotonic, align 8
   call void @announce(ptr %pool)
   call void %part(ptr %frame, i64 0, i64 %threads)
   %workers = sub i64 %threads, 1
-  call void @reach(ptr %done.at, i64 %workers)
+  call void @reach([%pool + {DONE}], i64 %workers)
   %failure = call i32 @outcome(ptr %frame)
-  %taken = getelementptr i8, ptr %pool, i64 {TAKEN}
-  store atomic i64 0, ptr %taken release, align 8
+  store atomic i64 0, [%pool + {TAKEN}] release, align 8
   call void @PyEval_RestoreThread(ptr %state)
   ret i32 %failure
 }}
@@ -180,13 +175,7 @@ define void @worker(ptr %pool, i64 %thread) {{
 entry:
   %mutex = getelementptr i8, ptr %pool, i64 {MUTEX}
   %condition = getelementptr i8, ptr %pool, i64 {CONDITION}
-  %sleepers = getelementptr i8, ptr %pool, i64 {SLEEPERS}
-  %stop = getelementptr i8, ptr %pool, i64 {STOP}
-  %function.at = getelementptr i8, ptr %pool, i64 {FUNCTION}
-  %frame.at = getelementptr i8, ptr %pool, i64 {FRAME}
-  %done.at = getelementptr i8, ptr %pool, i64 {DONE}
-  %threads.at = getelementptr i8, ptr %pool, i64 {THREADS}
-  %threads = load i64, ptr %threads.at
+  %threads = load i64, [%pool + {THREADS}]
   br label %idle
 idle:
   %seen = phi i64 [0, %entry], [%seen.next, %work]
@@ -204,7 +193,7 @@ watch.on:
   br i1 %bored, label %lie.down, label %watch
 lie.down:
   %locked = call i32 @pthread_mutex_lock(ptr %mutex)
-  %others = atomicrmw add ptr %sleepers, i64 1 seq_cst
+  %others = atomicrmw add [%pool + {SLEEPERS}], i64 1 seq_cst
   br label %asleep
 asleep:
   %then = load atomic i64, ptr %pool seq_cst, align 8
@@ -214,18 +203,18 @@ sleep:
   %woken = call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
   br label %asleep
 get.up:
-  %fewer = atomicrmw sub ptr %sleepers, i64 1 seq_cst
+  %fewer = atomicrmw sub [%pool + {SLEEPERS}], i64 1 seq_cst
   %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
   br label %told
 told:
-  %stopped = load atomic i32, ptr %stop acquire, align 4
+  %stopped = load atomic i32, [%pool + {STOP}] acquire, align 4
   %over = icmp ne i32 %stopped, 0
   br i1 %over, label %end, label %work
 work:
-  %function = load ptr, ptr %function.at
-  %frame = load ptr, ptr %frame.at
+  %function = load ptr, [%pool + {FUNCTION}]
+  %frame = load ptr, [%pool + {FRAME}]
   call void %function(ptr %frame, i64 %thread, i64 %threads)
-  %finished = atomicrmw add ptr %done.at, i64 1 release
+  %finished = atomicrmw add [%pool + {DONE}], i64 1 release
   br label %idle
 end:
   ret void
@@ -242,8 +231,7 @@ later:
   %_ = call i32 @sched_yield()
   br label %ask
 now:
-  %stop = getelementptr i8, ptr %pool, i64 {STOP}
-  store atomic i32 1, ptr %stop release, align 4
+  store atomic i32 1, [%pool + {STOP}] release, align 4
   call void @announce(ptr %pool)
   ret void
 }}

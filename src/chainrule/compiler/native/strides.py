@@ -47,14 +47,14 @@ def reshaped(shape: Sequence[int], strides: Sequence[int], to: Sequence[int]) ->
     out = [0] * len(to)
     at = len(to) - 1
     for length, stride in reversed(runs):
-        while length > 1:
+        done = 1
+        while done < length:
             while to[at] == 1:
                 at -= 1
-            if length % to[at]:
+            if length % (done * to[at]):
                 return None
-            out[at] = stride
-            stride *= to[at]
-            length //= to[at]
+            out[at] = stride * done
+            done *= to[at]
             at -= 1
     return tuple(out)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chainrule.compiler.expressions import ELEMENTWISE, REDUCTIONS, Expression
+from chainrule.compiler.expressions import ELEMENTWISE, REDUCTIONS, AxisMap, Expression
 from chainrule.compiler.native.affine import ZERO, Affine, Domain, Variable, combined, divided
 from chainrule.compiler.native.strides import contiguous, strided
 
@@ -19,6 +19,7 @@ CHEAP = {
     "negative", "absolute", "add", "subtract", "multiply", "maximum", "minimum", "less", "less_equal", "greater",
     "greater_equal", "equal", "not_equal", "and", "or", "xor", "not", "select", "cast", "isnan", "isinf", "isfinite",
     "signbit", "copysign", "floor", "ceil", "trunc", "rint", "shift_left", "shift_right", "bounded", "sign",
+    "watched",
 }  # fmt: skip
 MIDDLE = {"divide", "sqrt"}
 
@@ -33,7 +34,7 @@ class Step(NamedTuple):
 
     op: str
     """Elementwise, or: "literal" (`more` is its value), "index" (`more`, an Affine, as a number), "load" (`more` is
-    (source, Affine)), "reduce" (`more` is the operation), "bounded" (`more` is the length)."""
+    (source, Affine)), "reduce" (`more` is the operation), "bounded" (`more` is the length), "watched"."""
     arguments: tuple[int, ...]
     dtype: np.dtype[Any]
     more: Any
@@ -66,7 +67,7 @@ class Reader:
         return found
 
     def depends(self, a: Affine) -> frozenset[int]:
-        return frozenset().union(*(self.variables[v].depends for v, _ in a.terms))
+        return frozenset[int]().union(*(self.variables[v].depends for v, _ in a.terms))
 
     def number(self, a: Affine, dtype: Any) -> int:
         return self.step("index", self.values(a), dtype, a, self.depends(a))
@@ -137,7 +138,8 @@ class Reader:
         if op == "literal":
             return self.step("literal", (), e.dtype, e.attribute)
         if op == "iota":
-            return self.number(index[e.attribute], e.dtype)
+            axis: int = e.attribute
+            return self.number(index[axis], e.dtype)
         if op in ("view", "reshape"):
             return self._look(e, index)
         if op == "gather":
@@ -157,13 +159,14 @@ class Reader:
         inner = e.arguments[0]
         if e.op == "reshape":
             return self.flat(inner, combined(contiguous(e.shape), index))
-        maps = e.attribute
+        maps: tuple[AxisMap, ...] = e.attribute
         moved = (combined([s for _, s in terms], [index[a] for a, _ in terms], first) for first, terms in maps)
         return self.at(inner, tuple(moved))
 
     def _gather(self, e: Expression, index: tuple[Affine, ...]) -> int:
         x, indices = e.arguments
-        axis, depth = e.attribute, indices.ndim
+        axis: int = e.attribute
+        depth = indices.ndim
         chosen = self.at(indices, index[axis : axis + depth])
         checked = self.step("bounded", (chosen,), np.int64, x.shape[axis])
         place = self.variable(checked, x.shape[axis])

@@ -44,7 +44,8 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(number: int) -> None:
-    """Let large compiled programs run on `number` threads, the calling one included; small ones run on one.
+    """Let large compiled programs run on `number` threads, the calling one included; those of less than about a
+    millisecond run on one.
 
     Results do not depend on it.  Elsewhere than on systems with POSIX threads it stays 1.
 

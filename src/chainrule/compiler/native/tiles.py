@@ -163,3 +163,22 @@ def picked(w: Writer, value: str, dtype: Any, width: int, lanes: Sequence[int]) 
 def store_part(w: Writer, value: str, pointer: str, offset: str, dtype: Any, width: int, valid: int) -> None:
     """The first `valid` of a vector."""
     w.store(picked(w, value, dtype, width, range(valid)), pointer, offset, dtype, valid)
+
+
+def added_up(w: Writer, dtype: Any, width: int, values: Sequence[str]) -> str:
+    """The sum of the lanes of each of at most `width` vectors, in the lane of its number."""
+    kind = typed(scalar(dtype).llvm, width)
+
+    nothing = nought(dtype, width)
+    orders = [", ".join(f"i32 {2 * lane + odd}" for lane in range(width)) for odd in (0, 1)]
+
+    def paired(x: str, y: str) -> str:
+        if x == y == nothing:
+            return x
+        even, odd = (w.value(f"shufflevector {kind} {x}, {kind} {y}, <{width} x i32> <{order}>") for order in orders)
+        return add(w, dtype, width, even, odd)
+
+    rows = [*values, *[nothing] * (width - len(values))]
+    while len(rows) > 1:
+        rows = [paired(x, y) for x, y in zip(rows[::2], rows[1::2], strict=True)]
+    return rows[0]

@@ -24,6 +24,7 @@ class Scalar(NamedTuple):
 
 
 SCALARS: dict[str, Scalar] = {
+    "float16": Scalar("half", 2, "f16", "f"),  # only moved and cast
     "float32": Scalar("float", 4, "f32", "f"),
     "float64": Scalar("double", 8, "f64", "f"),
     "bool": Scalar("i1", 1, "i1", "b"),
@@ -34,13 +35,15 @@ SCALARS: dict[str, Scalar] = {
 
 @cache
 def scalar(dtype: Any) -> Scalar:
-    """**Raises** KeyError for a dtype that native code does not know (float16, complex)."""
+    """**Raises** KeyError for a dtype that native code does not know (complex)."""
     return SCALARS[np.dtype(dtype).name]
 
 
 def literal(value: Any, dtype: Any) -> str:
     """A number as LLVM writes it: floats by their bits, so that nothing is lost."""
     s = scalar(dtype)
+    if s.bytes == 2 and s.kind == "f":
+        return f"0xH{np.float16(value).view(np.uint16):04X}"
     if s.kind == "f":
         return f"0x{np.float64(np.dtype(dtype).type(value)).view(np.uint64):016X}"
     if s.kind == "b":
