@@ -349,6 +349,7 @@ def test_nested_and_inlined():
     assert compilations(outer) == 1
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_operations():
     def f(x):
         for _ in range(100_000):

@@ -176,7 +176,7 @@ class Walk:
                 self._open(self.todo.pop())
             opened = len(self.names) + len(self.modules)
             for thing in [t for t in self.things.values() if t.kind is SPACE]:
-                names = {n for n in self.names if thing.number in self.modules or n[0] == "."}
+                names = {n for n in self.names if thing.number in self.modules or n[:1] == "."}
                 for name in sorted({n.lstrip(".") for n in names} - thing.names):
                     thing.names.add(name)
                     thing.before[name] = held = thing.value.get(name, MISSING)
