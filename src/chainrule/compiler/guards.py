@@ -42,7 +42,7 @@ from chainrule.compiler.trace import Traced
 class Miss:
     """What the generated function gives where its specialisation does not hold.
 
-    `eager`: why no other would, and the function has to run as it is; `failed`: because its trace failed.
+    `eager`: why no other would, and the function has to run as it is; `failed`: because its trace or its program did.
     """
 
     __slots__ = ("eager", "failed")
@@ -144,6 +144,7 @@ class Guards(Checks):
         todo = [self.walk.arguments, self.walk.keywords]
         if self.walk.function is not None:
             self._constant(self.walk.function)
+            self._known(self.walk.function)
             self.met.add(self.walk.function.number)
             todo.append(self.walk.function)
         by_number = {t.number: t for t in self.walk}
