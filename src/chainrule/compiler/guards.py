@@ -312,7 +312,8 @@ class Guards(Checks):
         name = f"x{found.number}"
         if found.number in self.loaded:
             self._test(f"{text} is {name}")
-        elif found.number in self.wanted:
+        elif found.number in self.wanted or len(found.places) > 1:
+            # One array in two places may have been bound from one to the other, which only shows while they are two.
             if found.number in self.unshared and thing.kind is TENSOR and thing.value.node is None:
                 owner = name_of(thing)
                 self._flush()
