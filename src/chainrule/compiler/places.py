@@ -40,6 +40,7 @@ from chainrule.compiler.kinds import (
     TENSOR,
     TUPLE,
     Kind,
+    is_installed,
     is_library,
     kind_of,
 )  # fmt: skip
@@ -203,7 +204,7 @@ class Walk:
             self.others.setdefault(id(value), []).append(place)
             return found
         if issubclass(type(value), types.ModuleType):
-            if is_library(value.__name__):
+            if is_library(value.__name__) or is_installed(value):
                 return None
             space = self._space(vars(value), place)
             self.modules.add(space.number)
