@@ -7,6 +7,7 @@ import warnings
 from collections import namedtuple
 
 import numpy as np
+import pytest
 
 import chainrule as cr
 from tests.compiler.jitted import assert_equal, chosen, executor, jit  # noqa: F401

@@ -42,7 +42,7 @@ from chainrule.compiler.trace import Traced
 class Miss:
     """What the generated function gives where its specialisation does not hold.
 
-    `eager`: why no other would, and the function has to run as it is; `failed`: because its trace failed.
+    `eager`: why no other would, and the function has to run as it is; `failed`: because its trace or its program did.
     """
 
     __slots__ = ("eager", "failed")
@@ -144,6 +144,7 @@ class Guards(Checks):
         todo = [self.walk.arguments, self.walk.keywords]
         if self.walk.function is not None:
             self._constant(self.walk.function)
+            self._known(self.walk.function)
             self.met.add(self.walk.function.number)
             todo.append(self.walk.function)
         by_number = {t.number: t for t in self.walk}
@@ -311,7 +312,8 @@ class Guards(Checks):
         name = f"x{found.number}"
         if found.number in self.loaded:
             self._test(f"{text} is {name}")
-        elif found.number in self.wanted:
+        elif found.number in self.wanted or len(found.places) > 1:
+            # One array in two places may have been bound from one to the other, which only shows while they are two.
             if found.number in self.unshared and thing.kind is TENSOR and thing.value.node is None:
                 owner = name_of(thing)
                 self._flush()

@@ -136,7 +136,7 @@ class Jit:
         return result
 
     def _as_it_is(self, miss: Miss, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """The function itself; where its trace failed and it fails too, all is as before."""
+        """The function itself; where its trace or program failed and it fails too, all is as before."""
         self._stats["eager"] += 1
         if f"eager: {miss.eager}" not in self._stats["reasons"]:
             self._stats["reasons"].append(f"eager: {miss.eager}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -25,6 +26,12 @@ _LIBRARIES = frozenset({"", "chainrule", "numpy", *sys.stdlib_module_names}) - {
 def is_library(module: Any) -> bool:
     """Whether code of this module's name is chainrule's, NumPy's or Python's own: its globals are no one's state."""
     return str(module).partition(".")[0] in _LIBRARIES or str(module).startswith("namedtuple_")
+
+
+def is_installed(module: types.ModuleType) -> bool:
+    """Whether a module is part of an installed package: what is in it stays, and to look may cost or warn."""
+    file = getattr(module, "__file__", None) or ""
+    return "site-packages" in file or "dist-packages" in file
 
 
 attributes_of: Any = vars
