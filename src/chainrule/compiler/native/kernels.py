@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -112,18 +112,19 @@ def _loops(group: Group, stored: Sequence[Expression]) -> tuple[tuple[int, ...],
 
 
 # ---------------------------------------------------------------- from memory into memory
-def border(e: Expression, lies: Lies, home: Home, machine: Machine) -> list[Made]:
-    """The kernels of an expression that has its own."""
+def border(e: Expression, lies: Lies, home: Home, machine: Machine, joined: Mapping[int, tuple[Expression, int]]) -> list[Made]:  # fmt: skip
+    """The kernels of an expression that has its own; what is `joined` lies in its place already."""
     if e.op == "dot":
         return [product(e, machine)]
     if e.op in CONVOLUTIONS:
         return [Made(convolution_kernel(machine, e), (*map(canonical, e.arguments), e))]
     if e.op == "concat":
-        corner, made = [0] * e.ndim, list[Made]()
+        corner, made, first = [0] * e.ndim, list[Made](), 0
         for part in e.arguments:
-            if part.size:
+            if part.size and joined.get(canonical(part).number) != (e, first):
                 made.append(placed(e, part, corner, lies, home, machine))
             corner[e.attribute] += part.shape[e.attribute]
+            first += part.size
         return made
     if e.op == "scatter":
         return [filled(e, e.arguments[0], lies, home, machine), scattered(e, lies, home, machine)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
+from math import prod
 
 from chainrule.compiler.expressions import Expression, reach
 from chainrule.compiler.native.arena import Lifetime, arranged
@@ -48,6 +49,8 @@ class _Planner:
         self.places: dict[int, Place] = {}
         self.constants: list[object] = []
         self.steps: list[Call | Opaque] = []
+        self.joined: dict[int, tuple[Expression, int]] = {}
+        """What is computed within the memory of a concatenation, by number: where, and its first entry there."""
         self.copied = -1
         """The number of the next copy; those of expressions are not negative."""
 
@@ -120,29 +123,65 @@ class _Planner:
         return copies, commits, self._arrange(order, copies, commits)
 
     def _arrange(self, order: Sequence[int], copies: Sequence[tuple[Expression, Expression]], commits: Sequence[tuple[Expression, Expression]]) -> int:  # fmt: skip
+        self._join()
         end = len(order)
+        # what is copied aside is written before anything is committed
+        aside = next((time for time, g in enumerate(order) if self.fusion.groups[g].commits), end)
         first: dict[int, int] = {}
         last: dict[int, int] = {}
         living: dict[int, Expression] = {}
+
+        def lives(e: Expression, since: int, until: int) -> None:
+            whole, _ = self.whole(e)
+            living.setdefault(whole.number, whole)
+            first[whole.number] = min(first.get(whole.number, since), since)
+            last[whole.number] = max(last.get(whole.number, until), until)
+
         for time, g in enumerate(order):
             group = self.fusion.groups[g]
             for e in group.members:
-                if e.number in self.stored and e.number not in self.places and e.number not in self.commits:
-                    living[e.number], first[e.number], last[e.number] = e, time, time
+                if self._homeless(e):
+                    lives(e, time, time)
             for number in group.reads:
-                if number in living:
-                    last[number] = time
-        for there, e in [*copies, *commits]:
-            for x in (there, e):
-                if x.number not in self.places and x.op not in LEAVES:
-                    living.setdefault(x.number, x)
-                    first.setdefault(x.number, end)
-                    last[x.number] = end
+                if self._homeless(self.fusion.by_number[number]):
+                    lives(self.fusion.by_number[number], time, time)
+        for x in (x for pair in [*copies, *commits] for x in pair):
+            if x.number not in self.places and x.op not in LEAVES:
+                lives(x, aside, end)
         numbers = list(living)
         offsets, total = arranged([Lifetime(living[n].size * living[n].dtype.itemsize, first[n], last[n]) for n in numbers])  # fmt: skip
         for number, offset in zip(numbers, offsets, strict=True):
             self.places[number] = "arena", offset
+        for number in self.joined:
+            e = self.fusion.by_number[number]
+            whole, entries = self.whole(e)
+            self.places[number] = "arena", self.places[whole.number][1] + entries * e.dtype.itemsize
         return total
+
+    def _homeless(self, e: Expression) -> bool:
+        """Whether e lies in the arena."""
+        return e.number in self.stored and e.op not in LEAVES and e.number not in self.places and e.number not in self.commits  # fmt: skip
+
+    def _join(self) -> None:
+        """Find parts of concatenations that can be computed where they are wanted."""
+        for group in self.fusion.groups:
+            e = group.members[0] if group.members else None
+            if e is None or e.op != "concat" or not self._homeless(e) or prod(e.shape[: e.attribute]) != 1:
+                continue
+            first = 0
+            for part in e.arguments:
+                source = canonical(part)
+                if part.size and self._homeless(source):
+                    self.joined.setdefault(source.number, (e, first))
+                first += part.size
+
+    def whole(self, e: Expression) -> tuple[Expression, int]:
+        """What e is part of in memory, and its first entry there."""
+        first = 0
+        while e.number in self.joined:
+            e, more = self.joined[e.number]
+            first += more
+        return e, first
 
     # ------------------------------------------------------------ steps
     def schedule(self) -> Schedule:
@@ -181,7 +220,7 @@ class _Planner:
         if first.op == "opaque":
             self._opaque(group)
         elif first.op in BORDERS:
-            for made in border(first, self.lies(group), self.home, self.machine):
+            for made in border(first, self.lies(group), self.home, self.machine, self.joined):
                 self._call(made)
         else:
             self._call(fused(group, stored, self.lies(group), self.home, self.machine))
