@@ -11,7 +11,7 @@ from chainrule.compiler.native.arena import Lifetime, arranged
 from chainrule.compiler.native.commit import chosen
 from chainrule.compiler.native.fuse import BORDERS, LEAVES, Group, canonical
 from chainrule.compiler.native.kernel import Call, Machine, Opaque, Place, Schedule
-from chainrule.compiler.native.kernels import Made, border, filled, fused
+from chainrule.compiler.native.kernels import Made, Memory, border, filled, fused
 from chainrule.compiler.native.rewrite import rewritten
 
 
@@ -91,8 +91,8 @@ class _Planner:
         target = self.commits.get(e.number)
         return e if target is None else self.inputs[target]
 
-    def lies(self, group: Group | None) -> Callable[[Expression], bool]:
-        inside = group.numbers if group and group.members[0].op not in BORDERS else set[int]()
+    def lies(self, group: Group) -> Callable[[Expression], bool]:
+        inside = group.numbers if group.members[0].op not in BORDERS else set[int]()
         return lambda e: e.op in LEAVES or (e.number in self.stored and e.number not in inside)
 
     def _copy(self, of: Expression) -> Expression:
@@ -207,10 +207,19 @@ class _Planner:
         if e.size:
             flat = Expression(e.number, e.op, e.arguments, (e.size,), e.dtype, e.attribute)
             target = Expression(there.number, there.op, there.arguments, (e.size,), e.dtype, there.attribute)
-            self._call(filled(target, flat, lambda x: x is flat, lambda x: x, self.machine))
+            self._call(filled(target, flat, Memory(self.machine, lambda x: x is flat, lambda x: x, lambda _: False)))
 
     def _call(self, made: Made) -> None:
-        self.steps.append(Call(made.kernel, tuple(self.place(e) for e in made.operands)))
+        places = [self.place(e) for e in made.operands]
+        for k, shift in enumerate(made.shifts):
+            if shift:
+                places[k] = "arena", places[k][1] + shift * made.operands[k].dtype.itemsize
+        self.steps.append(Call(made.kernel, tuple(places)))
+
+    def memory(self, group: Group) -> Memory:
+        return Memory(
+            self.machine, self.lies(group), self.home, lambda e: self.places.get(e.number, ("",))[0] == "arena"
+        )
 
     def _emit(self, group: Group) -> None:
         first = group.members[0]
@@ -220,10 +229,10 @@ class _Planner:
         if first.op == "opaque":
             self._opaque(group)
         elif first.op in BORDERS:
-            for made in border(first, self.lies(group), self.home, self.machine, self.joined):
+            for made in border(first, self.memory(group), self.joined):
                 self._call(made)
         else:
-            self._call(fused(group, stored, self.lies(group), self.home, self.machine))
+            self._call(fused(group, stored, self.memory(group)))
 
     def _opaque(self, group: Group) -> None:
         equation = group.members[0].attribute[0]
