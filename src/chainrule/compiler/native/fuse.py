@@ -276,7 +276,11 @@ class Fusion:
 
     def _fits(self, e: Expression, relation: Relation, group: Group, needed: set[int], g: int) -> bool:
         first = group.members[0]
-        if first.op in BORDERS or len(group.members) >= MOST or any(n != g and self.groups[n].before >> g & 1 for n in needed):
+        if (
+            first.op in BORDERS
+            or len(group.members) >= MOST
+            or any(n != g and self.groups[n].before >> g & 1 for n in needed)
+        ):
             return False
         inside = {r: kinds for r, kinds in relation.items() if r in group.numbers}
         if self._depth(e, group) > DEEPER:
