@@ -378,4 +378,3 @@ def _renew_locks() -> None:
 register_bound(Jit)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)  # another thread may have held them
-Function = Callable[..., Any]

@@ -75,15 +75,8 @@ class Results:
         self.things: set[int] = set()
         """Numbers of the things that the code refers to."""
         self.inputs: set[int] = set()
-        self.used: list[Any] = []
-        """Every box and tensor met, new and old."""
         self._made: dict[int, str] = {}
         self._kept: list[Any] = []
-
-    def fresh(self, equation: Equation) -> str:
-        """One more output of the program."""
-        self.outputs.append(equation)
-        return f"v{len(self.outputs) - 1}"
 
     def _named(self, value: Any, text: str) -> str:
         name = self._made[id(value)] = f"r{len(self.code.lines)}"
@@ -113,12 +106,12 @@ class Results:
         return self._group(value)
 
     def _array(self, box: Abstract, as_array: bool) -> str:
-        self.used.append(box)
         number = self.input_of(box)
         if number is not None:
             self.inputs.add(number)
             return f"x{number}"
-        output = self.fresh(box.equation)
+        self.outputs.append(box.equation)
+        output = f"v{len(self.outputs) - 1}"
         if box.weak:
             return self._named(box, f"{_NUMBER[box.dtype.kind]}({output})")
         if box.shape == ():
@@ -129,7 +122,6 @@ class Results:
         return output
 
     def _tensor(self, tensor: Any) -> str:
-        self.used.append(tensor)
         kind = kind_of(tensor)
         self.code.space.update(new=object.__new__, leaf_node=leaf_node)
         data = self.expression(tensor.data, tensor.is_leaf and tensor.node is not None)

@@ -22,7 +22,6 @@ from chainrule.compiler.simplify import assemble
 from chainrule.compiler.trace import Effect, Traced, outputs_of
 from chainrule.core.graph import next_number, own_copy
 
-Path = tuple[Any, ...]
 _HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 _A_WHILE: Any = 10_000
 """How long NumPy may think about two arrays."""
@@ -43,8 +42,7 @@ class Specialisation:
         self.execute = execute
         self.derivatives = derivatives
         self.careful: Specialisation | None = None
-        self.text = ""
-        self.facts: dict[Path, tuple[str, Any]] = {}
+        self.facts: dict[tuple[Any, ...], tuple[str, Any]] = {}
         self.run = _written(self, traced, inputs, partial(rescue, self))
 
 
@@ -92,8 +90,8 @@ def _written(made: Specialisation, traced: Traced, inputs: list[Input], rescue: 
         *_effects(traced.effects, code),
         f"return {traced.answer}",
     ]
-    made.text = "def run(arguments, keywords, drawn=None):\n" + "\n".join("    " + line for line in body)
-    exec(compile(made.text, "<guards>", "exec"), space)
+    text = "def run(arguments, keywords, drawn=None):\n" + "\n".join("    " + line for line in body)
+    exec(compile(text, "<guards>", "exec"), space)
     return space["run"]
 
 
