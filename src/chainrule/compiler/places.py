@@ -44,8 +44,8 @@ from chainrule.compiler.kinds import (
     is_library,
     kind_of,
 )  # fmt: skip
-from chainrule.core.template import late
 from chainrule.core.primitive import Primitive
+from chainrule.core.template import late
 
 _CLOSED: Any = (
     Primitive, type(sys), types.BuiltinFunctionType, np.ufunc, np.random.Generator,
