@@ -70,6 +70,18 @@ def test_views_of_what_was_there_stay_views():
             np.testing.assert_array_equal(kept["half"], [kept["all"][3:]])
 
 
+def test_a_view_of_another_result_looks_at_it():
+    def f(x):
+        y = x * 2.0
+        return y, y[1:], (y + 1.0)[1:]
+
+    for run in (f, jit(f)):
+        y, tail, other = run(np.ones(3))
+        y[...] = 7.0
+        assert tail.tolist() == [7, 7]
+        assert other.tolist() == [3, 3]
+
+
 def test_a_nonlocal_and_a_global():
     count = 0
 

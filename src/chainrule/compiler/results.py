@@ -118,7 +118,7 @@ class Results:
         if number is not None:
             self.inputs.add(number)
             return f"x{number}"
-        if self._looks_at_an_input(box):
+        if self._looks_at_what_stays(box):
             source, primitive, parameters = box.source
             values = "".join(f", {self.code.literal(value)}" for value in parameters)
             return self._named(box, f"{self.code.constant(primitive.forward)}({self.expression(source)}{values})")
@@ -132,13 +132,13 @@ class Results:
         self._kept.append(box)
         return output
 
-    def _looks_at_an_input(self, box: Any) -> bool:
-        """Whether this is a view of an array that was there before: it is one afterwards, as in eager mode."""
+    def _looks_at_what_stays(self, box: Any) -> bool:
+        """Whether this is a view of an array that was there before, or is left too: a view afterwards, as in eager mode."""
         if box.source is None:
             return False
         while box.source is not None:
             box = box.source[0]
-        return self.input_of(box) is not None
+        return self.input_of(box) is not None or id(box) in self._made
 
     def _tensor(self, tensor: Any) -> str:
         self.used.append(tensor)
