@@ -283,6 +283,20 @@ def test_long_chains():
     np.testing.assert_array_equal(program([np.zeros(100)])[0], np.full(100, 5000.0))
 
 
+def test_squares_of_squares():
+    graph = Graph()
+    x = e = graph.input(0, (70,), np.float64)
+    rows = graph.input(1, (70, 9), np.float64)
+    for _ in range(50):
+        e = graph.apply("multiply", e, e)
+    folded = graph.reduce("max", rows, [1])
+    for _ in range(50):
+        folded = graph.apply("multiply", folded, folded)
+    arrays = [np.ones(70), np.ones((70, 9))]
+    (got,) = compiled([e, folded], [0, None], [x, rows])(arrays)
+    np.testing.assert_array_equal([got, arrays[0]], np.ones((2, 70)))
+
+
 def test_equal_layers_share_their_kernels():
     graph = Graph()
     x = e = graph.input(0, (64, 64), np.float32)
