@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from chainrule.modes import tracing
+
 
 class ChainruleError(Exception):
     """The root of all errors raised on purpose by chainrule."""
@@ -119,7 +121,11 @@ def describe(value: Any) -> str:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if isinstance(shape, tuple) and dtype is not None:
         return f"{dtype_name(dtype)}[{', '.join(map(str, shape))}]"  # pyright: ignore[reportUnknownArgumentType]
-    text = repr(value)
+    token = tracing.set(None)  # in which an abstract array would be asked for its numbers
+    try:
+        text = repr(value)
+    finally:
+        tracing.reset(token)
     return f"{type(value).__name__} {text[:60]}…" if len(text) > 60 else text
 
 

@@ -118,6 +118,24 @@ def test_a_loss_whose_graph_was_freed_says_so():
             loss.backward()
 
 
+def test_what_is_computed_from_a_freed_graph():
+    w = cr.tensor(2.0, requires_grad=True)
+
+    def step(x):
+        w.grad = None
+        loss = w * x
+        loss.backward()
+        loss += 1.0
+        return loss * 2.0, cr.sqrt(loss)
+
+    for run in (step, jit(step)):
+        for result in run(4.0):
+            assert result.item() in {18.0, 3.0}
+            assert result.requires_grad
+            with pytest.raises(cr.errors.FreedGraphError):
+                result.backward()
+
+
 def test_a_parameter_written_between_call_and_backward_is_stale():
     w = cr.tensor(X, requires_grad=True)
     g = jit(lambda: (w * w).sum())

@@ -61,6 +61,8 @@ def test_j5_one_compiled_method_of_two_objects():
         assert two.forward(np.array(5.0)) == 10
         assert three.forward(np.array(5.0)) == 15
     assert two.forward.stats()["eager"] == 0
+    assert "multiply" in two.forward.lower(np.array(5.0)).as_text()
+    assert two.forward.__name__ == "forward"
 
 
 def test_j5_modules_and_their_parameters():

@@ -53,6 +53,35 @@ def test_attributes_lists_and_dictionaries_are_rebound():
     np.testing.assert_array_equal(h.by_name["last"].data, [3, 3])
 
 
+def test_views_of_what_was_there_stay_views():
+    kept = {"all": np.arange(6.0), "half": None}
+
+    def f(x):
+        kept["half"] = kept["all"].reshape(2, 3)[1:]
+        kept["all"] += 1.0
+        return x.T
+
+    for run in (f, jit(f)):
+        for _ in range(2):
+            x = np.ones((2, 3))
+            found = run(x)
+            assert found.base is x
+            assert np.shares_memory(kept["half"], kept["all"])
+            np.testing.assert_array_equal(kept["half"], [kept["all"][3:]])
+
+
+def test_a_view_of_another_result_looks_at_it():
+    def f(x):
+        y = x * 2.0
+        return y, y[1:], (y + 1.0)[1:]
+
+    for run in (f, jit(f)):
+        y, tail, other = run(np.ones(3))
+        y[...] = 7.0
+        assert tail.tolist() == [7, 7]
+        assert other.tolist() == [3, 3]
+
+
 def test_a_nonlocal_and_a_global():
     count = 0
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import types
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -27,7 +26,7 @@ from chainrule.compiler.guards import MISS, Miss
 from chainrule.compiler.inputs import AgainError, Choices, EagerError
 from chainrule.compiler.kinds import kind_of
 from chainrule.compiler.lowered import Lowered, signature
-from chainrule.compiler.places import Place, Walk, register_bound
+from chainrule.compiler.places import Place, Walk, register_bound, register_partial
 from chainrule.compiler.program import Program
 from chainrule.compiler.specialisation import Specialisation, program_of
 from chainrule.compiler.state import State
@@ -87,7 +86,7 @@ class Jit:
         return self._as_it_is(result, arguments, keywords)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else types.MethodType(self, instance)
+        return self if instance is None else Bound(self, instance)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Jit:
         return Jit(deepcopy(self.function, memo), self._strict, self._executor)
@@ -313,6 +312,27 @@ class Jit:
                 raise TraceError(explain("jit.lower", str(error))) from None
 
 
+class Bound(partial[Any]):
+    """A compiled method of one object."""
+
+    __slots__ = ()
+
+    def stats(self) -> dict[str, Any]:
+        """See `Jit.stats`: of the method, whatever objects it belongs to."""
+        return self.func.stats()  # pyright: ignore[reportFunctionMemberAccess]
+
+    def lower(self, *arguments: Any, **keywords: Any) -> Lowered:
+        """See `Jit.lower`."""
+        return self.func.lower(*self.args, *arguments, **keywords)  # pyright: ignore[reportFunctionMemberAccess]
+
+    def explain(self, *arguments: Any, **keywords: Any) -> Any:
+        """See `Jit.explain`."""
+        return self.func.explain(*self.args, *arguments, **keywords)  # pyright: ignore[reportFunctionMemberAccess]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.func, name)
+
+
 def _nothing(*_: Any) -> Miss:
     """What runs while nothing is compiled."""
     return MISS
@@ -376,5 +396,6 @@ def _renew_locks() -> None:
 
 
 register_bound(Jit)
+register_partial(Bound)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)  # another thread may have held them

@@ -182,7 +182,7 @@ class _Body:
 
 
 def _is_plain_same(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and isinstance(a, (bool, int, float, str)) and a == b  # pyright: ignore[reportUnknownArgumentType]
+    return type(a) is type(b) and issubclass(type(a), (bool, int, float, str)) and a == b  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _type(box: Abstract) -> tuple[Any, ...]:
@@ -347,7 +347,7 @@ def _is_value(leaf: Any) -> bool:
     """Whether a leaf can be computed by a program, and no gradient flows through it."""
     if is_tensor(leaf):
         return leaf.node is None or is_freed(leaf.node)
-    return is_weak(leaf) or isinstance(leaf, (Abstract, np.ndarray, np.generic))
+    return is_weak(leaf) or issubclass(type(leaf), (Abstract, np.ndarray, np.generic))
 
 
 def _equation(trace: Trace, leaf: Any) -> Equation:
@@ -360,7 +360,7 @@ def _box_of(leaf: Any) -> Abstract:
     data = raw(leaf)
     like: Any = data if hasattr(data, "dtype") else np.asarray(data)
     return Abstract(
-        like.shape, like.dtype, None, is_weak(data), isinstance(data, np.generic) or getattr(data, "fixed", False)
+        like.shape, like.dtype, None, is_weak(data), issubclass(type(data), np.generic) or getattr(data, "fixed", False)
     )
 
 

@@ -204,9 +204,10 @@ class Walk:
             self.others.setdefault(id(value), []).append(place)
             return found
         if issubclass(type(value), types.ModuleType):
-            if is_library(value.__name__) or is_installed(value):
+            module: Any = value
+            if is_library(module.__name__) or is_installed(module):
                 return None
-            space = self._space(value.__dict__, place)
+            space = self._space(attributes_of(module), place)
             self.modules.add(space.number)
             return space
         if issubclass(type(value), np.random.Generator):
@@ -275,6 +276,11 @@ _KINDS: dict[type, Kind] = {
 def register_bound(kind: type) -> None:
     """A class whose objects are functions around another, in the attribute `function`."""
     _KINDS[kind] = BOUND
+
+
+def register_partial(kind: type) -> None:
+    """A class derived from `functools.partial`."""
+    _KINDS[kind] = PARTIAL
 
 
 def _classified(value: Any) -> Kind:

@@ -105,11 +105,15 @@ class Results:
             return self._named(value, f"{self.code.constant(value.copy())}.copy()")
         return self._group(value)
 
-    def _array(self, box: Abstract, as_array: bool) -> str:
+    def _array(self, box: Any, as_array: bool) -> str:
         number = self.input_of(box)
         if number is not None:
             self.inputs.add(number)
             return f"x{number}"
+        if self._looks_at_what_stays(box):
+            source, primitive, parameters = box.source
+            values = "".join(f", {self.code.literal(value)}" for value in parameters)
+            return self._named(box, f"{self.code.constant(primitive.forward)}({self.expression(source)}{values})")
         self.outputs.append(box.equation)
         output = f"v{len(self.outputs) - 1}"
         if box.weak:
@@ -120,6 +124,14 @@ class Results:
         self._made[id(box)] = output
         self._kept.append(box)
         return output
+
+    def _looks_at_what_stays(self, box: Any) -> bool:
+        """Whether this is a view of an array that was there before, or is left too: a view afterwards, as in eager mode."""
+        if box.source is None:
+            return False
+        while box.source is not None:
+            box = box.source[0]
+        return self.input_of(box) is not None or id(box) in self._made
 
     def _tensor(self, tensor: Any) -> str:
         kind = kind_of(tensor)

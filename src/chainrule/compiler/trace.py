@@ -35,8 +35,8 @@ from chainrule.compiler.places import Place, Thing, Walk, names_in
 from chainrule.compiler.results import Code, KeptError, Results, kept_error
 from chainrule.core.calls import wrap
 from chainrule.core.equations import Trace, tracing
-from chainrule.core.graph import Node, is_freed, leaf_node, next_number
-from chainrule.errors import SideEffectError, explain
+from chainrule.core.graph import Node, is_freed, leaf_node, next_number, reach
+from chainrule.errors import FreedGraphError, SideEffectError, explain
 from chainrule.transforms.arguments import identity
 
 _IDENTITY: Any = identity.primitive  # pyright: ignore[reportFunctionMemberAccess]
@@ -271,7 +271,7 @@ class Traced:
 
     def _node_of(self, tensor: Any) -> str:
         """The node of a tensor that was computed and is left behind."""
-        if is_freed(tensor.node):
+        if _leads_to_freed(tensor.node):
             return self.code.constant([0, _IDENTITY, None, None, (), tensor.shape, tensor.dtype])
         self.live.append(tensor)
         return f"nodes[{len(self.live) - 1}]"
@@ -366,6 +366,15 @@ class Traced:
             was_outer = node is not None and node[1] is not None
             if (now is not node and not was_outer) or (was_outer and (now is None or now[1] is not _IDENTITY)):
                 raise EagerError(f"{thing.first} becomes another kind of tensor")
+
+
+def _leads_to_freed(node: Node) -> bool:
+    """Whether the graph of a result was walked, in part or whole, and cannot be walked again."""
+    try:
+        reach([node])
+    except FreedGraphError:
+        return True
+    return is_freed(node)
 
 
 def _is_same(value: Any, expected: Any) -> bool:

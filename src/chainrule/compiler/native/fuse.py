@@ -175,9 +175,15 @@ class Fusion:
 
     def _costly(self, e: Expression) -> bool:
         """Whether a function is computed on the way to e: by vectors, that is, where it does not stand alone in a row."""
-        if e.op in ELEMENTWISE and cost(e.op) > 4:
-            return True
-        return any(a.number not in self.candidates and self._costly(a) for a in e.arguments)
+        seen: set[int] = set()
+        todo = [e]
+        while todo:
+            a = todo.pop()
+            if a.op in ELEMENTWISE and cost(a.op) > 4:
+                return True
+            seen.add(a.number)
+            todo += [b for b in a.arguments if b.number not in self.candidates and b.number not in seen]
+        return False
 
     # ------------------------------------------------------------ how entries depend on memory
     def relation(self, e: Expression) -> Relation:

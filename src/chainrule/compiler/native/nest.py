@@ -67,6 +67,7 @@ class Nest:
         self.vector: int | None = None
         if not scalars and (self.outer or self.inner):
             self.vector = max([*self.outer[-1:], *self.inner[-1:]])
+            self._prefer_neighbours(self.vector)
         self.short = self._short()
         """A loop of few turns that runs within the vectors of the loop around it."""
         self._turn_columns()
@@ -146,6 +147,20 @@ class Nest:
         short = self.outer.pop()
         self.vector = self.outer[-1]
         return short
+
+    def _prefer_neighbours(self, usual: int) -> None:
+        """Where folding would gather entries that lie apart, let vectors go along another loop, along which they do not."""
+        offsets = [step.more[1] for step in self.steps if step.op == "load"] + [o.offset for o in self.outputs]
+        if not self.inner or all(a.of(usual) in (0, 1) for a in offsets):
+            return
+        for loops in (self.outer, self.inner):
+            for variable in reversed(loops):
+                near = all(a.of(variable) in (0, 1) for a in offsets) and any(a.of(variable) for a in offsets)
+                if near and self.extents[variable] >= self.lanes:
+                    loops.remove(variable)
+                    loops.append(variable)
+                    self.vector = variable
+                    return
 
     def _turn_columns(self) -> None:
         """Where vectors are gathered from rows apart, go along the rows next, while they are in the cache."""
