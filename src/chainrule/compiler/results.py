@@ -177,10 +177,10 @@ class Results:
 
     def _object(self, value: Any, kind: type) -> str:
         """An object of a class of the user's: made without its constructor, as copies are."""
-        if kind.__basicsize__ > object.__basicsize__ + 16 or not self._holds_traced(value):
-            if self._holds_traced(value):
-                raise KeptError(kind.__name__)
+        if not self._holds_traced(value):
             return self.code.constant(value)
+        if kind.__basicsize__ > object.__basicsize__ + 16:  # it holds more than its attributes
+            raise KeptError(kind.__name__)
         name = self._named(value, f"object.__new__({self.code.constant(kind)})")
         attributes: dict[str, Any] = dict(attributes_of(value))
         entries = "".join(f"{key!r}: {self.expression(held)}, " for key, held in attributes.items())

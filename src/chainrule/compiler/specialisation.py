@@ -215,17 +215,7 @@ def _running(traced: Traced, inputs: list[Input], guards: Guards, execute: Any, 
     lines: list[str] = []
     code = traced.code
     direct = getattr(execute, "numbers", False)
-    values: list[str] = []
-    for found in inputs:
-        name = f"x{found.number}"
-        if guards.loaded.get(found.number) == "number" and not direct:
-            letter = "f" if type(found.value) is float else "i"
-            code.space.update(float_=np.float64, int_=np.int64)
-            values.append({"f": f"asarray(float_({name}))", "i": f"asarray(int_({name}))"}[letter] if not isinstance(found.value, SCALAR) else f"asarray({name})")  # fmt: skip
-        elif found.value.__class__ is not np.ndarray and not direct:
-            values.append(f"asarray({name})")
-        else:
-            values.append(name)
+    values = [f"x{i.number}" if direct or i.is_array else f"asarray(x{i.number})" for i in inputs]
     draws = [draw for _, draw in traced.run.trace.draws]
     if draws:
         calls = ", ".join(f"{code.constant(draw)}()" for draw in draws)
@@ -235,7 +225,8 @@ def _running(traced: Traced, inputs: list[Input], guards: Guards, execute: Any, 
     if leaves:
         lines.append(f"if {' or '.join(leaf + '.aliases' for leaf in leaves)}: release(({', '.join(leaves)}, ))")
     lines += kept
-    lines.append(f"try: v = execute(({''.join(value + ', ' for value in values)}))")
+    text = "".join(value + ", " for value in values)
+    lines.append(f"try: v = execute(({text}))")
     lines.append("except Exception as error: return failed(error)")
     has_guards = getattr(execute, "guards", False)
     lines.append(f"if v.__class__ is not {'tuple' if has_guards else 'list'}:")
@@ -244,7 +235,6 @@ def _running(traced: Traced, inputs: list[Input], guards: Guards, execute: Any, 
     if has_guards:
         written = [k for k, i in enumerate(inputs) if i in traced.written]
         code.space["adapt"] = Adapted(guards.code.space["execute"], [i.equation for i in inputs], written)
-        text = "".join(value + ", " for value in values)
         lines += [f"    v = adapt(({text}))", "    if v.__class__ is Miss: return v"]
     return [*lines, "    v = list(v)"]
 
