@@ -141,7 +141,7 @@ class Writing:
         return (self[k] for k in range(len(self)))
 
     def __format__(self: Any, spec: str) -> str:
-        return format(self.item(), spec) if spec else repr(self)
+        return format(self.item(), spec) if spec or modes.tracing.get() is not None else repr(self)
 
 
 def _equip() -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from chainrule import modes
+
 
 class ChainruleError(Exception):
     """The root of all errors raised on purpose by chainrule."""
@@ -49,7 +51,16 @@ class RuleError(ChainruleError, TypeError):
 
 
 class TraceError(ChainruleError, RuntimeError):
-    """A program that cannot be traced on abstract arrays."""
+    """A program that cannot be traced on abstract arrays.
+
+    The open trace keeps it: where the user's code catches it, what follows would be no program of the function's.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        trace = modes.tracing.get()
+        if trace is not None:
+            trace.refusals.append(self)
 
 
 class BranchError(TraceError):

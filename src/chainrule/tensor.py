@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from chainrule import modes
-from chainrule.backends.abstract import Abstract
+from chainrule.backends.abstract import Abstract, refuse_text
 from chainrule.backends.registry import dtype_in, is_foreign, is_number, is_numpy, namespace_of
 from chainrule.backward import backward
 from chainrule.core.calls import is_tensor, raw, uneven, wrap
@@ -185,7 +185,7 @@ class Tensor(Operators, InPlace):
         return round(self.item(), ndigits)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec else str(self)
+        return format(self.item(), spec) if spec or isinstance(self.data, Abstract) else str(self)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -202,6 +202,8 @@ class Tensor(Operators, InPlace):
 
     def __repr__(self) -> str:
         if not is_numpy(self.data):
+            if isinstance(self.data, Abstract):
+                refuse_text(self.data, sys._getframe(1))
             return f"tensor({self.data!r}{', requires_grad=True' if self.requires_grad else ''})"
         values = np.array2string(np.asarray(self.data), separator=", ", prefix="tensor(")
         dtype = "" if self.dtype in (np.float64, np.int64, np.bool_) and self.size else f", dtype={self.dtype}"

@@ -7,7 +7,9 @@ that an in-place operator can put a new equation into the box that everybody hol
 
 from __future__ import annotations
 
+import sys
 import weakref
+from functools import cache
 from itertools import count
 from math import prod
 from typing import Any
@@ -19,6 +21,14 @@ from chainrule.errors import BranchError, explain
 from chainrule.types import Shape
 
 _next_number = count(1).__next__
+_LIBRARIES = frozenset({"", "chainrule", "numpy", *sys.stdlib_module_names}) - {"__main__"}
+"""Generated code has no module's name."""
+
+
+@cache
+def is_library(module: Any) -> bool:
+    """Whether code of this module's name is chainrule's, NumPy's or Python's own: its globals are no one's state."""
+    return str(module).partition(".")[0] in _LIBRARIES or str(module).startswith("namedtuple_")
 
 
 class Equation:
@@ -81,7 +91,17 @@ class Abstract:
         self.source = (source, primitive, parameters)
         source.views.append(weakref.ref(self))
 
+    @property
+    def __class__(self) -> Any:
+        """What `isinstance` is told: to the user's code this is the array or the number that it stands for."""
+        if is_library(sys._getframe(1).f_globals.get("__name__", "")):
+            return Abstract
+        if self.weak:
+            return {"f": float, "i": int, "b": bool, "c": complex}[self.dtype.kind]
+        return self.dtype.type if self.fixed else np.ndarray
+
     def __repr__(self) -> str:
+        refuse_text(self, sys._getframe(1))
         return f"Abstract({list(self.shape)}, {self.dtype})"
 
     def _concrete(self, *_: Any) -> Any:
@@ -92,6 +112,12 @@ class Abstract:
         raise BranchError(explain("trace", fault, x=self, remedy="`where` instead of a branch on a traced value"))
 
     __bool__ = __float__ = __int__ = __index__ = __array__ = __complex__ = item = tolist = _concrete
+
+
+def refuse_text(box: Any, frame: Any) -> None:
+    """**Raises** BranchError where the user's code, in `frame`, asks a traced array for its numbers as text."""
+    if modes.tracing.get() is not None and not is_library(frame.f_globals.get("__name__", "")):
+        box.item()
 
 
 def reach_equations(outputs: list[Equation]) -> list[Equation]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from chainrule.backends.abstract import Abstract, Equation, reach_equations
 from chainrule.backends.registry import is_foreign
-from chainrule.compiler.effects import Generators, Watch, find_line
+from chainrule.compiler.effects import Generators, Iterators, Watch, find_line
 from chainrule.compiler.inputs import AgainError, Choices, EagerError, Input
 from chainrule.compiler.kinds import (
     ARRAY,
@@ -98,6 +98,7 @@ class Run:
         self.outer: dict[int, tuple[Thing, Any]] = {}
         """By the number of its node: a tensor that was computed outside, and what stands for it where walks arrive."""
         self.generators = Generators(self.walk)
+        self.iterators = Iterators(self.walk)
         self.result: Any = None
         self.is_over = False
         """Whether it has to begin again, though the function may have caught what said so."""
@@ -277,6 +278,10 @@ class Traced:
         return f"nodes[{len(self.live) - 1}]"
 
     def _check_generators(self) -> None:
+        name = self.run.iterators.moved()
+        if name is not None:
+            fault = f"{name} moves on: an iterator would give its next value once, and that be a constant"
+            raise SideEffectError(explain("jit", fault, remedy="what it gives as an argument"))
         name = self.run.generators.moved()
         if name is not None:
             self.run.generators.restore()

@@ -38,6 +38,8 @@ class Trace:
         """Operands of operations that may leave a NaN out."""
         self.written: dict[int, tuple[weakref.ref[Abstract], Equation]] | None = None
         """While a branch runs, the boxes that it wrote to, with their equations of before."""
+        self.refusals: list[TraceError] = []
+        """What was raised because it could not be traced, whoever caught it."""
         self._constants: dict[int, tuple[Any, Equation]] = {}
 
     def constant(self, data: Any) -> Equation:
