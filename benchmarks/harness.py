@@ -44,7 +44,7 @@ class Worker:
     def __init__(self, process: str, folder: Path) -> None:
         self.log = (folder / f"{id(self)}.stderr").open("w+")
         self.popen = subprocess.Popen(
-            worker_command(process, measuring_cpu()),
+            worker_command(process, measuring_cpu(process)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log,

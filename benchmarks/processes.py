@@ -49,9 +49,11 @@ class Process:
     what: str
     environment: dict[str, str] = field(default_factory=dict)
     prepare: Callable[[], None] | None = None
+    threads: int = 1
 
 
 AS_IT_COMES, MALLOC, KEPT, JAX, JAX_KEPT = "as it comes", "malloc setting", "pages kept", "jax", "jax, malloc setting"
+TWO_THREADS, JAX_TWO_THREADS = "two threads", "jax, two threads"
 ON_ONE_CPU = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
 
 PROCESSES = {
@@ -59,6 +61,8 @@ PROCESSES = {
     MALLOC: Process("glibc told to keep freed memory", MALLOC_SETTING),
     KEPT: Process("chainrule's remedy against page faults turned on", prepare=keep_pages),
     JAX: Process("JAX on one CPU thread", ON_ONE_CPU),
+    TWO_THREADS: Process("two threads on two CPUs", threads=2),
+    JAX_TWO_THREADS: Process("JAX on two CPUs", {"JAX_PLATFORMS": "cpu"}, threads=2),
     JAX_KEPT: Process("JAX on one CPU thread, glibc told to keep freed memory", ON_ONE_CPU | MALLOC_SETTING),
 }
 
@@ -66,17 +70,17 @@ PROCESSES = {
 def environment(process: str) -> dict[str, str]:
     """The environment variables of a worker."""
     env = {k: v for k, v in os.environ.items() if k not in UNSET and k not in MALLOC_SETTING}
-    env |= ONE_THREAD | PROCESSES[process].environment
+    env |= dict.fromkeys(ONE_THREAD, str(PROCESSES[process].threads)) | PROCESSES[process].environment
     env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), env.get("PYTHONPATH"))))
     return env
 
 
-def measuring_cpu() -> int | None:
-    """The CPU that all workers share, taking turns; None where processes cannot be pinned.
+def measuring_cpu(process: str = AS_IT_COMES) -> int | None:
+    """The CPU that all workers share, taking turns; None where processes cannot be pinned, or need more than one.
 
     The last one allowed: the first handles most interrupts.
     """
-    if not hasattr(os, "sched_getaffinity"):
+    if not hasattr(os, "sched_getaffinity") or PROCESSES[process].threads > 1:
         return None
     return max(os.sched_getaffinity(0))
 

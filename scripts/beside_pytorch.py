@@ -121,6 +121,7 @@ def twin(task: Task) -> Task:
 
     return dataclasses.replace(
         task,
+        settings=dataclasses.replace(settings, no_jit=True),  # its steps are PyTorch's
         model=model,
         optimizer=optimizer,
         schedule=schedule,
@@ -138,6 +139,7 @@ def twin_of_layers(task: Task, layers: Callable[[], nn.Module], last_step: int, 
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     return dataclasses.replace(
         task,
+        settings=dataclasses.replace(settings, no_jit=True),  # its steps are PyTorch's
         model=model,
         optimizer=optimizer,
         schedule=falling(optimizer, settings.learning_rate, last, last_step),

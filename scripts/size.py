@@ -21,7 +21,7 @@ LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 PARTS = {  # see docs/decisions/004 and 006: the modules of each part, and its most lines; the engine is all the rest
     "networks": ({"nn", "optim", "data", "io"}, 5000),
     "programs": ({"cli.py", "training", "walkthrough", "verify", "draw"}, 6500),
-    "compiler": ({"compiler", "control.py"}, 10500),
+    "compiler": ({"compiler", "control.py"}, 11000),
     "engine": (set[str](), 8000),
 }
 FILE_LINES, FILE_LINES_AT_MOST = 300, 400  # of one file, everything included: aim, and limit

@@ -9,6 +9,7 @@ WORKLOADS = {
     "digits": "benchmarks.workloads.digits",
     "transformer": "benchmarks.workloads.transformer",
     "conv": "benchmarks.workloads.conv",
+    "two threads": "benchmarks.workloads.two_threads",
     "kernels": "benchmarks.workloads.kernels",
     "scalar": "benchmarks.workloads.scalar",
     "hessian": "benchmarks.workloads.hessian",

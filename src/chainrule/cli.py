@@ -63,7 +63,10 @@ def walkthrough(words: Sequence[str]) -> int:
     seeds = "the first of five seeds (default: %(default)s)"
     parser.add_argument("--seed", type=seed, default=DEFAULT_SEED, metavar="N", help=seeds)
     parser.add_argument("--no-progress", action="store_true", help="no progress bar, only the table at the end")
+    parser.add_argument("--no-jit", action="store_true", help="run training steps as they are written, not compiled")
     arguments = parser.parse_args(words)
+    if arguments.no_jit:
+        os.environ["CHAINRULE_NO_JIT"] = "1"  # the processes that it starts read it as well
     return run(arguments.out, arguments.quick, arguments.seed, not arguments.no_progress)
 
 

@@ -60,7 +60,7 @@ class TraceError(ChainruleError, RuntimeError):
         super().__init__(*arguments)
         trace = modes.tracing.get()
         if trace is not None:
-            trace.refusals.append(self)
+            trace.refuse(self)
 
 
 class BranchError(TraceError):

@@ -256,6 +256,18 @@ def test_training_and_evaluation_are_told_apart():
     assert (compiled(x).data == 0).any()
 
 
+def test_a_module_that_asks_for_its_own_mode():
+    class Noisy(cr.nn.Module):
+        def forward(self, x):
+            return x + 1.0 if self.training else x
+
+    model = Noisy()
+    compiled = jit(model)
+    for mode in (True, False, True):
+        model.train(mode)
+        assert compiled(np.zeros(1)).item() == mode
+
+
 def test_gradients_of_a_module_as_an_object():
     model = cr.nn.Linear(3, 2)
 

@@ -7,6 +7,7 @@ import warnings
 from collections import namedtuple
 
 import numpy as np
+import pytest
 
 import chainrule as cr
 from tests.compiler.jitted import assert_equal, chosen, executor, jit  # noqa: F401
@@ -349,6 +350,7 @@ def test_nested_and_inlined():
     assert compilations(outer) == 1
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_operations():
     def f(x):
         for _ in range(100_000):

@@ -1,5 +1,6 @@
 """What a compiled function cannot do is refused, with its line; and everything is as it was before."""
 
+import gc
 import random
 import time
 
@@ -147,6 +148,24 @@ def test_effects_that_would_be_lost(f, capsys):
     assert capsys.readouterr().out == ""
     assert (RNG.bit_generator.state, random.getstate()) == states
     assert f(np.ones(1)).shape == (1,)  # eager it may
+
+
+def test_what_the_collector_calls_is_no_part_of_the_function():
+    called = []
+
+    def at_a_collection(phase, info):
+        called.append((phase, time.perf_counter()))
+
+    gc.callbacks.append(at_a_collection)
+    threshold = gc.get_threshold()
+    try:
+        gc.set_threshold(5)  # a collection at nearly every line
+        assert jit(lambda x: sum([x * k for k in range(20)], x))(np.ones(1)).item() == 191
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(at_a_collection)
+    assert called
+    assert gc.isenabled()
 
 
 def test_everything_is_restored_after_a_refusal():

@@ -5,6 +5,7 @@ import pytest
 
 import chainrule as cr
 from tests.compiler.jitted import assert_equal, executor, jit  # noqa: F401
+from tests.optim.test_traces import SCHEDULES
 
 OPTIMISERS = [
     ("SGD", {"lr": 0.1}),
@@ -14,6 +15,7 @@ OPTIMISERS = [
     ("Adam", {"lr": 0.01, "amsgrad": True}),
     ("RMSprop", {"lr": 0.01, "momentum": 0.5}),
     ("Lion", {"lr": 0.01}),
+    ("Adagrad", {"lr": 0.1, "lr_decay": 0.1}),
 ]
 
 
@@ -83,3 +85,28 @@ def test_cross_entropy_equals_eager():
         assert compiled(x, y).item() == pytest.approx(eager(x, y).item(), rel=1e-12)
         for p, q in zip(model.parameters(), twin.parameters(), strict=True):
             np.testing.assert_allclose(p.data, q.data, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("make", SCHEDULES)
+def test_a_schedule_runs_along(make):
+    rates = []
+    for compile_it in (lambda f: f, jit):
+        w = cr.tensor(np.ones(3), requires_grad=True)
+        opt = cr.optim.SGD([w], lr=0.5, momentum=0.5)
+        schedule = make(opt)
+
+        def step(x, w=w, opt=opt, schedule=schedule):
+            opt.zero_grad()
+            ((w - x) ** 2).sum().backward()
+            opt.step()
+            schedule.step()
+
+        run, found = compile_it(step), []
+        for k in range(8):
+            run(np.full(3, float(k)))
+            found.append([opt.param_groups[0]["lr"], opt.param_groups[0]["momentum"], *w.tolist()])
+        rates.append(found)
+        assert all(type(rate) is float for rate, *_ in found)
+    np.testing.assert_allclose(rates[1], rates[0], rtol=1e-12)
+    assert run.stats()["eager"] == 0, run.stats()
+    assert run.stats()["compilations"] <= 3, run.stats()  # one of them careful

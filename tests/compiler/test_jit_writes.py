@@ -161,3 +161,4 @@ def test_an_index_out_of_range_is_eagers_error():
     with pytest.raises(IndexError) as expected:
         cr.take(table, np.array([5]))
     assert str(found.value) == str(expected.value)
+    assert w.tolist() == [1.0]

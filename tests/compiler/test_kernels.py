@@ -263,7 +263,7 @@ def test_casts_of_what_no_integer_holds_do_not_trap():
     assert [int(g[5]) for g in compiled(outputs, [None] * 6, [x])([array])] == [3] * 6
 
 
-@pytest.mark.parametrize("shape, axis", [((3_000_000,), 0), ((300_000, 3), 0), ((3, 300_000), 1)])
+@pytest.mark.parametrize(("shape", "axis"), [((3_000_000,), 0), ((300_000, 3), 0), ((3, 300_000), 1)])
 def test_long_sums_lose_little(shape, axis):
     graph = Graph()
     x = graph.input(0, shape, np.float32)
@@ -299,6 +299,25 @@ def test_memory_is_used_again():
     for _ in range(20):
         e = graph.dot(e, x)
     assert compiled([e], [None], [x]).schedule.arena == 2 * 64 * 64 * 4
+
+
+def test_parts_of_a_concatenation_are_computed_in_their_place():
+    graph = Graph()
+    x, y = graph.input(0, (6, 7), np.float32), graph.input(1, (5, 7), np.float32)
+    product = graph.dot(y, graph.permute(x, (1, 0)))
+    sums = graph.reduce("sum", x, [1])
+    flat = graph.concat([graph.reshape(product, (30,)), sums, sums, graph.reshape(y, (35,))], 0)
+    outer = graph.concat([flat, graph.reshape(graph.dot(x, graph.permute(x, (1, 0))), (36,))], 0)
+    outputs = [scaled(graph, outer, 2), scaled(graph, graph.apply("exp", product), 3)]
+    program = compiled(outputs, [None, None], [x, y])
+    a, b = normal(6, 7), normal(5, 7)
+    got = program([a, b])
+    parts = [b @ a.T, a.sum(1), a.sum(1), b, a @ a.T]
+    np.testing.assert_allclose(got[0], 2 * np.concatenate([p.reshape(-1) for p in parts]), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(got[1], 3 * np.exp(parts[0]), rtol=1e-5)
+    assert (
+        sum(label.startswith("concat") for label in labels(program)) == 2
+    )  # the second copy of the sums, and the input
 
 
 def test_work_is_counted():

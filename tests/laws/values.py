@@ -41,6 +41,7 @@ TEXTBOOK: dict[str, Any] = {
     "at_most": np.minimum,
     "share_of_win": lambda x, y: np.heaviside(x - y, 0.5),
     "power_by": np.float_power,
+    "power_of_numbers": np.float_power,
     "bitwise_invert": np.logical_not,
     "getitem": lambda x, index: x[index],
     "gather": lambda x, index: x[index.entries],

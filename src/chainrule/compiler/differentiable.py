@@ -249,7 +249,8 @@ class _Compiled:
     def pull(self, node: Node, parents: Sequence[Any], ct: Any, graph: bool, cts: dict[int, Any]) -> None:
         how, residuals, _ = node[3]
         if not graph:
-            found = how.backward(tuple(c is not None for c in ct))
+            with np.errstate(all="ignore"):  # the walk around may raise at what is only compiled
+                found = how.backward(tuple(c is not None for c in ct))
             values = None
             if found is not None:
                 execute, where = found

@@ -72,12 +72,16 @@ def users_line(error: BaseException) -> str:
     return found
 
 
-def raised_in(error: BaseException) -> str:
-    """The module whose code raised an error."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
+def is_an_optimisers(error: BaseException) -> bool:
+    """Whether an error came out of an optimiser that the user's code called."""
+    found, traceback = False, error.__traceback__
+    while traceback is not None:
+        if is_users(traceback.tb_frame):
+            found = False
+        elif str(traceback.tb_frame.f_globals.get("__name__", "")).startswith("chainrule.optim"):
+            found = True
         traceback = traceback.tb_next
-    return "" if traceback is None else str(traceback.tb_frame.f_globals.get("__name__", ""))
+    return found
 
 
 class Watch:
@@ -144,13 +148,13 @@ class Watch:
         try:
             yield
         finally:
-            if collects:
-                gc.enable()
             self.codes.update(self.again)
             if hasattr(before, "enable"):
                 before.enable()  # cProfile's, which is no function
             else:
                 sys.setprofile(before)
+            if collects:
+                gc.enable()
 
 
 def only_makes(code: types.CodeType) -> bool:

@@ -44,7 +44,7 @@ from chainrule.compiler.trace import Traced
 class Miss:
     """What the generated function gives where its specialisation does not hold.
 
-    `eager`: why no other would, and the function has to run as it is; `failed`: because its trace failed.
+    `eager`: why no other would, and the function has to run as it is; `failed`: because its trace or its program did.
     """
 
     __slots__ = ("eager", "failed")
@@ -89,6 +89,7 @@ class Guards(Checks):
         self.met: set[int] = set()
         self.loaded: dict[int, str] = {}
         """By the number of an input that was loaded: "given", "kept" or "number"."""
+        self._numbers = {(p.owner.number, p.key): i for i in traced.run.inputs if not i.is_array for p in i.places}
         self._relevant = self._find_relevant()
 
     # --------------------------------------------------------------------------------------------- what matters
@@ -145,6 +146,7 @@ class Guards(Checks):
         todo = [self.walk.arguments, self.walk.keywords]
         if self.walk.function is not None:
             self._constant(self.walk.function)
+            self._known(self.walk.function)
             self.met.add(self.walk.function.number)
             todo.append(self.walk.function)
         by_number = {t.number: t for t in self.walk}
@@ -309,11 +311,7 @@ class Guards(Checks):
         self.facts[place.path] = str(place), value
 
     def _number_input(self, thing: Thing, key: Any) -> Input | None:
-        box = self.traced.run.placed.get((thing.number, key))
-        found = self.traced.run.input_of(box)
-        if found is None and thing.kind is TUPLE:
-            return next((i for i in self.traced.run.inputs if not i.is_array and (thing, key) in i.places), None)
-        return None if found is None or found.is_array else found
+        return self._numbers.get((thing.number, key))
 
     def _number(self, found: Input, text: str, value: Any) -> None:
         name, kind = f"x{found.number}", kind_of(value)
@@ -333,7 +331,8 @@ class Guards(Checks):
         name = f"x{found.number}"
         if found.number in self.loaded:
             self._test(f"{text} is {name}")
-        elif found.number in self.wanted:
+        elif found.number in self.wanted or len(found.places) > 1:
+            # One array in two places may have been bound from one to the other, which only shows while they are two.
             if found.number in self.unshared and thing.kind is TENSOR and thing.value.node is None:
                 owner = name_of(thing)
                 self._flush()

@@ -61,19 +61,16 @@ def _is_argument(thing: Thing) -> bool:
 class Input:
     """An array or a number that the program reads from a place."""
 
-    __slots__ = ("box", "equation", "number", "places", "value")
+    __slots__ = ("box", "equation", "is_array", "number", "places", "value")
 
     def __init__(self, number: int, value: Any, place: Place) -> None:
         self.number = number
         self.value = value
+        self.is_array = kind_of(value) is ARRAY
+        """Whether it is memory that can be written."""
         self.places = [place]
         kind = kind_of(value)
         weak = kind in (int, float)
         like = np.asarray(value)
         self.box = Abstract(like.shape, like.dtype, None, weak, fixed=weak or isinstance(value, SCALAR))
         self.equation = self.box.equation
-
-    @property
-    def is_array(self) -> bool:
-        """Whether it is memory that can be written."""
-        return kind_of(self.value) is ARRAY

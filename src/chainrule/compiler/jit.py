@@ -21,7 +21,7 @@ import numpy as np
 
 from chainrule import modes
 from chainrule.compiler.differentiable import Differentiable
-from chainrule.compiler.effects import raised_in, users_line
+from chainrule.compiler.effects import is_an_optimisers, users_line
 from chainrule.compiler.executors import compiler, name_of_executor, prepare
 from chainrule.compiler.guards import MISS, Miss
 from chainrule.compiler.inputs import AgainError, Choices, EagerError
@@ -115,6 +115,8 @@ class Jit:
             return self._anew(arguments, keywords)
 
     def _anew(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        if os.environ.get("CHAINRULE_NO_JIT"):
+            return Miss("CHAINRULE_NO_JIT is set")
         key = _types(arguments, keywords)
         known = self._refused.setdefault(key, ["", 0, 0])
         known[1] += 1
@@ -134,7 +136,7 @@ class Jit:
         return result
 
     def _as_it_is(self, miss: Miss, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """The function itself; where its trace failed and it fails too, all is as before."""
+        """The function itself; where its trace or program failed and it fails too, all is as before."""
         self._stats["eager"] += 1
         if f"eager: {miss.eager}" not in self._stats["reasons"]:
             self._stats["reasons"].append(f"eager: {miss.eager}")
@@ -223,8 +225,8 @@ class Jit:
             except TraceError as error:
                 if self._guard_numbers(run):
                     continue
-                if raised_in(error).startswith("chainrule.optim"):
-                    raise EagerError(str(error)) from None  # one step as it is, and the next can be traced
+                if is_an_optimisers(error):  # of a step that makes states; the next one can be traced
+                    raise EagerError(str(error)) from None
                 _name_line(error)
                 raise
             except EagerError:
@@ -353,6 +355,7 @@ def jit(f: Any = None, *, strict: bool = False, executor: str | None = None) -> 
     `strict`: each new program is held against eager mode once, with all that it writes.  `executor`: "native" (needs
     llvmlite) or "numpy"; None takes the best there is.  `f.stats()` tells what happened, `f.lower(...)` shows the program.
 
+    With the environment variable CHAINRULE_NO_JIT functions run as they are.
     **Raises** BranchError, SideEffectError, TraceError for what cannot be compiled.
 
     >>> import chainrule as cr

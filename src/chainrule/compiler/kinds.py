@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -18,6 +19,12 @@ SCALAR: Any = np.generic
 MISSING: Any = type("Missing", (), {})()
 LONGEST = 1000
 """The longest list or dictionary of plain values whose content is compared at every call."""
+
+
+def is_installed(module: types.ModuleType) -> bool:
+    """Whether a module is part of an installed package: what is in it stays, and to look may cost or warn."""
+    file = getattr(module, "__file__", None) or ""
+    return "site-packages" in file or "dist-packages" in file
 
 
 attributes_of: Any = vars

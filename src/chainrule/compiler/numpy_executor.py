@@ -28,27 +28,25 @@ class NumPyExecutable:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._first = self._writer = _Writer(program, None)
-        self._run = self._first.function()
-        self.kernels = self._writer.kernels
+        writer = _Writer(program, None)
+        self._now: tuple[Any, _Writer] = writer.function(), writer
+        self.kernels = writer.kernels
         self.arena = 0
         """Bytes."""
 
     def __call__(self, values: Sequence[Any]) -> list[Any] | None:
-        found = self._run(values)
-        if self._writer is self._first and found is not None:
-            found, strides = found
-            self._settle(dict(zip(self._writer.in_arena, strides, strict=True)))
-        return found
-
-    def _settle(self, strides: Strides) -> None:
-        """From now on run with an arena."""
-        writer = _Writer(self._program, strides)
-        self._run, self._writer, self.arena = writer.function(), writer, writer.arena
+        run, writer = self._now
+        found: Any = run(values)
+        if found is None or writer.settled:
+            return found
+        outputs, strides = found  # the first run says how memory is laid out; the others use an arena
+        writer = _Writer(self._program, dict(zip(writer.in_arena, strides, strict=True)))
+        self._now, self.arena = (writer.function(), writer), writer.arena
+        return outputs
 
     def as_text(self) -> str:
         """The generated Python."""
-        return self._writer.text
+        return self._now[1].text
 
 
 def compile_program(program: Program) -> Executable:
@@ -79,7 +77,7 @@ class _Writer:
         self.frame: list[tuple[Any, ...]] = []
         if strides is not None:
             self._plan(strides)
-        self.first = strides is None
+        self.settled = strides is not None
         self._write()
         self.text = self._whole(self._outputs())
 
@@ -133,7 +131,7 @@ class _Writer:
             self.lines.append(f"{forward}({', '.join([*operands, f'out={name}'])})")
         else:
             self.lines.append(f"{name} = {forward}({', '.join(operands)})")
-            if self.first and number in self._arena_set:
+            if not self.settled and number in self._arena_set:
                 self.lines.append(f"s{number} = {name}.strides")
 
     def _bind(self, stem: str, value: Any) -> str:
@@ -178,7 +176,7 @@ class _Writer:
         inputs = "".join(f"i{k}, " for k in range(len(self.program.inputs)))
         body = [*([f"{inputs}= values"] if inputs else []), *self._watched(), *body]
         strides = "".join(f"s{number}, " for number in self.in_arena)
-        result = f"return [{', '.join(fresh)}]" + (f", ({strides})" if self.first else "")
+        result = f"return [{', '.join(fresh)}]" + (f", ({strides})" if not self.settled else "")
         return "\n".join(["def run(values):", *_indented([*body, result])])
 
     def _watched(self) -> list[str]:

@@ -40,11 +40,12 @@ from chainrule.compiler.kinds import (
     TENSOR,
     TUPLE,
     Kind,
+    is_installed,
     is_library,
     kind_of,
 )  # fmt: skip
-from chainrule.core.calls import is_tensor
 from chainrule.core.primitive import Primitive
+from chainrule.core.template import late
 
 _CLOSED: Any = (
     Primitive, type(sys), types.BuiltinFunctionType, np.ufunc, np.random.Generator,
@@ -176,7 +177,7 @@ class Walk:
                 self._open(self.todo.pop())
             opened = len(self.names) + len(self.modules)
             for thing in [t for t in self.things.values() if t.kind is SPACE]:
-                names = {n for n in self.names if thing.number in self.modules or n[0] == "."}
+                names = {n for n in self.names if thing.number in self.modules or n[:1] == "."}
                 for name in sorted({n.lstrip(".") for n in names} - thing.names):
                     thing.names.add(name)
                     thing.before[name] = held = thing.value.get(name, MISSING)
@@ -195,19 +196,20 @@ class Walk:
 
     def meet(self, value: Any, place: Place, given: bool) -> Thing | None:
         """Take note of what stands in a place; None for what has no parts."""
-        if isinstance(value, ATOMS) or value is MISSING or kind_of(value) is ARRAY:
+        # by type(), since isinstance asks an object that stands for another for its class, which may do anything
+        if issubclass(type(value), ATOMS) or value is MISSING or kind_of(value) is ARRAY:
             return None
         found = self.thing(value)
         if found is not None:
             self.others.setdefault(id(value), []).append(place)
             return found
-        if isinstance(value, types.ModuleType):
-            if is_library(value.__name__):
+        if issubclass(type(value), types.ModuleType):
+            if is_library(value.__name__) or is_installed(value):
                 return None
             space = self._space(vars(value), place)
             self.modules.add(space.number)
             return space
-        if isinstance(value, np.random.Generator):
+        if issubclass(type(value), np.random.Generator):
             self.generators[id(value)] = value, place
         return self._add(value, _classified(value), place, given)
 
@@ -264,7 +266,7 @@ def functions_in(held: Any) -> list[types.FunctionType]:
 
 
 def _parts_of(value: Any) -> tuple[str, ...]:
-    if isinstance(value, types.MethodType):
+    if issubclass(type(value), types.MethodType):
         return "__self__", "__func__"
     return ("function",)
 
@@ -285,11 +287,11 @@ def _classified(value: Any) -> Kind:
     found = _KINDS.get(kind)
     if found is not None:
         return found
-    if is_tensor(value):
+    if issubclass(kind, late("Tensor")):
         return TENSOR
-    if isinstance(value, type):
+    if issubclass(type(value), type):
         return OPAQUE if is_library(kind_of_module(value)) else CLASS
-    if isinstance(value, (*_CLOSED, ARRAY)):
+    if issubclass(type(value), (*_CLOSED, ARRAY)):
         return OPAQUE
     for base, known in ((tuple, TUPLE), (list, LIST), (dict, DICTIONARY)):
         if issubclass(kind, base):
@@ -297,7 +299,7 @@ def _classified(value: Any) -> Kind:
     hidden = is_library(kind.__module__) and not (
         kind.__module__.startswith("chainrule") and hasattr(value, "__dict__")
     )
-    return OPAQUE if hidden and not isinstance(value, types.SimpleNamespace) else OBJECT
+    return OPAQUE if hidden and not issubclass(type(value), types.SimpleNamespace) else OBJECT
 
 
 def kind_of_module(kind: Any) -> str:

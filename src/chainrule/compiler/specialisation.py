@@ -210,7 +210,7 @@ def _share(a: Any, b: Any) -> bool:
 # ---------------------------------------------------------------------------------------------------------- running
 def _failed(error: Exception) -> Miss:
     """An error of the program, such as an index out of range: eager mode meets it too, and words it."""
-    return Miss(f"{type(error).__name__}: {error}")
+    return Miss(f"{type(error).__name__}: {error}", failed=True)
 
 
 def _running(traced: Traced, inputs: list[Input], guards: Guards, execute: Any, kept: list[str]) -> list[str]:

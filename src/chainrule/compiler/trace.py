@@ -7,13 +7,14 @@ a program, where its inputs stand, and what is to be written where (`Traced`).
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from chainrule.backends.abstract import Abstract, Equation, reach_equations
 from chainrule.backends.registry import is_foreign
-from chainrule.compiler.effects import Generators, Iterators, Watch, find_line
+from chainrule.compiler.effects import Generators, Iterators, Watch, find_line, is_users, line_of
 from chainrule.compiler.inputs import AgainError, Choices, EagerError, Input
 from chainrule.compiler.kinds import (
     ARRAY,
@@ -36,7 +37,7 @@ from chainrule.compiler.results import Code, KeptError, Results, kept_error
 from chainrule.core.calls import wrap
 from chainrule.core.equations import Trace, tracing
 from chainrule.core.graph import Node, is_freed, leaf_node, next_number
-from chainrule.errors import SideEffectError, explain
+from chainrule.errors import SideEffectError, TraceError, explain
 from chainrule.transforms.arguments import identity
 
 _IDENTITY: Any = identity.primitive  # pyright: ignore[reportFunctionMemberAccess]
@@ -48,8 +49,18 @@ class Noted(Trace):
     def __init__(self, careful: bool, run: Run, compile_program: Any) -> None:
         super().__init__(careful)
         self.run = run
+        self.refusals: list[TraceError] = []
+        """What was raised because it could not be traced, whoever caught it; without the frames that it went through."""
         self.compile = compile_program
         """What makes the body of a loop ready."""
+
+    def refuse(self, error: TraceError) -> None:
+        frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while frame is not None and not is_users(frame):
+            frame = frame.f_back
+        where = "" if frame is None else line_of(frame)
+        text = str(error) if where in str(error) else f"{error} · at {where}"
+        self.refusals.append(type(error).__new__(type(error), text))
 
     def slots(self) -> list[tuple[Any, Callable[[Any], None]]]:
         """What stands in all places now, each with the way to put something else there."""

@@ -18,7 +18,7 @@ from chainrule.backends.registry import common_namespace, is_foreign, is_numpy, 
 from chainrule.core import equations
 from chainrule.core.graph import Node, next_number
 from chainrule.core.template import bind, late
-from chainrule.errors import ChainruleError, DTypeError, IndexingError, ShapeError, dtype_name, explain
+from chainrule.errors import ChainruleError, DTypeError, IndexingError, ShapeError, TraceError, dtype_name, explain
 from chainrule.types import ArrayType
 
 PYTHON_NUMBERS = (bool, int, float)
@@ -184,7 +184,11 @@ def general(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...]
 def compute(primitive: Any, datas: list[Any], parameters: tuple[Any, ...]) -> Any:
     """Run the operation on raw arrays, by whoever owns them."""
     arrays: Any = (datas,) if primitive.variadic else datas
-    if any(isinstance(data, Abstract) for data in datas):
+    abstract = next((data for data in datas if isinstance(data, Abstract)), None)
+    if abstract is not None:
+        if modes.tracing.get() is None:
+            fault = "an abstract array is left over from a trace that is closed"
+            raise TraceError(explain(primitive.name, fault, x=abstract, remedy="what the traced function returns"))
         return equations.record(primitive, datas, parameters)
     if all(is_numpy(data) for data in datas):
         return primitive.forward(*arrays, *parameters)

@@ -17,7 +17,6 @@ import numpy as np
 from chainrule import modes
 from chainrule.backends.abstract import Abstract, Equation
 from chainrule.core.generators import Draw, around
-from chainrule.errors import TraceError, explain
 
 
 class Trace:
@@ -38,8 +37,6 @@ class Trace:
         """Operands of operations that may leave a NaN out."""
         self.written: dict[int, tuple[weakref.ref[Abstract], Equation]] | None = None
         """While a branch runs, the boxes that it wrote to, with their equations of before."""
-        self.refusals: list[TraceError] = []
-        """What was raised because it could not be traced, whoever caught it."""
         self._constants: dict[int, tuple[Any, Equation]] = {}
 
     def constant(self, data: Any) -> Equation:
@@ -54,6 +51,9 @@ class Trace:
 
     def asked(self, box: Abstract) -> None:
         """The value of a box is asked for; where this does not raise, BranchError is raised."""
+
+    def refuse(self, error: TraceError) -> None:
+        """An error is about to be raised, because something cannot be traced."""
 
     def slots(self) -> Iterable[tuple[Any, Callable[[Any], None]]]:
         """What stands in each place that may hold traced values, in a fixed order, and how to put something there."""
@@ -95,11 +95,7 @@ def tracing(trace: Trace | None = None) -> Generator[Trace]:
 
 def record(primitive: Any, datas: list[Any], parameters: tuple[Any, ...]) -> Any:
     """The abstract result of `primitive`, tied to a new equation; a tuple of them where it has several outputs."""
-    trace: Trace | None = modes.tracing.get()
-    if trace is None:
-        fault = "an abstract array is left over from a trace that is closed"
-        left = next(data for data in datas if isinstance(data, Abstract))
-        raise TraceError(explain(primitive.name, fault, x=left, remedy="what the traced function returns"))
+    trace: Trace = modes.tracing.get() or Trace()
     arguments = tuple(data.equation if isinstance(data, Abstract) else trace.constant(data) for data in datas)
     types: Any = (arguments,) if primitive.variadic else arguments
     shape = primitive.shape_rule(*types, *parameters)

@@ -123,7 +123,7 @@ class _Layers(_Recurrent):
         rows = self.num_layers * len(self._ways)
         shape = (rows, self.hidden_size) if alone else (rows, x.shape[1], self.hidden_size)
         start = [
-            reshape_to(state, (rows, -1, self.hidden_size)) if alone else state for state in self._start(hx, shape, x)
+            reshape_to(state, (rows, 1, self.hidden_size)) if alone else state for state in self._start(hx, shape, x)
         ]
         x, ends = self._all(x, list(zip(*map(unstack, start), strict=True)), generator)
         final = [reshape_to(stack(parts), shape) for parts in zip(*ends, strict=True)]

@@ -87,8 +87,8 @@ pow_arrays = binary("pow", lambda ct, x, y: ct * _power_by_base(x, y),
                     lambda ct, x, y, out: ct * (out * log(where(logical_and(x == 0, y >= 0), 1.0, x))),
                     forward=np.power, domain=(POSITIVE, REAL),
                     doc="x to the power y, for arrays; see `pow` · y x^(y-1) and x^y log x")
-power_of_numbers = binary("power_of_numbers", None, None, forward=lambda x, y: x[()] ** y[()], standard=lambda xp, x, y: xp.pow(x, y),
-                          domain=(POSITIVE, REAL), doc="x to the power y of what stands for Python's numbers, to the bit as Python has it · none")
+power_of_numbers = binary("power_of_numbers", lambda ct, x, y: ct * _power_by_base(x, y), lambda ct, x, out: ct * (out * log(x)), forward=lambda x, y: x[()] ** y[()], standard=lambda xp, x, y: xp.pow(x, y),
+                          domain=(POSITIVE, REAL), doc="x to the power y of what stands for Python's numbers, to the bit as Python has it · y x^(y-1) and x^y log x")
 
 # ---------------------------------------------------------------- exponentials and logarithms
 exp = unary("exp", lambda ct, out: ct * out, doc="e to the power x · out")

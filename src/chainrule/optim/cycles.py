@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import ArgumentError, explain
-from chainrule.optim.arithmetic import write
+from chainrule.optim.arithmetic import number, write
 from chainrule.optim.limits import COUNT, FINITE, FLAG, FRACTION, NOT_NEGATIVE, POSITIVE, UNIT, Limit, is_a
 from chainrule.optim.optimizer import Optimizer
 from chainrule.optim.schedules import LRScheduler, count_of, half_turn, pick
@@ -197,7 +197,7 @@ class OneCycleLR(LRScheduler):
 
     def _set_momenta(self, n: Any) -> None:
         for group, points in zip(self._groups(), self._momenta, strict=False):
-            momentum = self._at(points, n)
+            momentum = number(self._at(points, n))
             if "betas" in group:
                 group["betas"] = (momentum, *group["betas"][1:])
             else:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.compiler.expressions import AxisMap, Expression
+from chainrule.compiler.lowering import phases
 from chainrule.compiler.lowering.arrays import Array, lifted, promoted
 from chainrule.compiler.lowering.namespace import Namespace
 from chainrule.compiler.lowering.peephole import Simplifying
@@ -71,6 +72,8 @@ def convolution(op: str) -> Callable[..., Array]:
         if op == "convolve_to_input":
             channels = (groups * y.shape[1], x.shape[1])
         if dtype.kind == "f" and len(windows.out) <= 2 and not is_depthwise(*channels, groups):
+            if op == "convolve_to_input" and phases.helps(windows):
+                return xp.array(phases.to_input(xp.graph, x, y, windows, groups))
             return xp.array(xp.graph.convolve(op, x, y, shape, windows, groups))
         return xp.array(_EXPANSIONS[op](xp, x, y, windows, groups))
 

@@ -24,7 +24,7 @@ def compile_program(program: Program) -> Executable:
     from chainrule.compiler.native.schedule import plan
     from chainrule.compiler.native.watch import watching
 
-    lowered = lower(program)
+    lowered = lower(program, watch=True)
     schedule = plan(lowered.outputs, program.targets, lowered.inputs, machine(), lowered.flagged)
     if program.flagged:
         schedule = schedule._replace(checked=schedule.commit)

@@ -27,6 +27,8 @@ DEEP = 40
 """Expressions one within the other before one of them lies in memory, so that no kernel grows without bounds."""
 DEEPER = 120
 """The same within a group."""
+MOST = 48
+"""Members of a group."""
 
 Relation = dict[int, set[int]]
 """How entries of an expression depend on those of what lies in memory, by number: entry i on entry `i // kind` for each
@@ -229,9 +231,9 @@ class Fusion:
         self._join(e, len(self.groups) - 1, reads, before)
 
     def _friends(self, reads: set[int], needed: set[int]) -> list[int]:
-        """Groups that compute what is needed, or read entries of `reads` too, the latest first."""
+        """Groups that compute what is needed, then those that read entries of `reads` too, the latest first."""
         sharing = (self.readers.get(r, set()) for r in reads if self.by_number[r].size > 1)
-        return sorted(needed.union(*sharing), reverse=True)
+        return [*sorted(needed, reverse=True), *sorted(set[int]().union(*sharing) - needed, reverse=True)]
 
     def _join(self, e: Expression, g: int, reads: Iterable[int], before: int) -> None:
         group = self.groups[g]
@@ -240,10 +242,11 @@ class Fusion:
         for r in reads:
             self.readers.setdefault(r, set()).add(g)
         self.of[e.number] = g
-        group.before |= before & ~(1 << g)
-        for other in self.groups:
-            if other.before >> g & 1:
-                other.before |= group.before
+        if before & ~(group.before | 1 << g):
+            group.before |= before & ~(1 << g)
+            for other in self.groups if g + 1 < len(self.groups) else ():  # the newest has nobody after it
+                if other.before >> g & 1:
+                    other.before |= group.before
 
     def _unite(self, g: int, other: int) -> None:
         """One group of two for the same entries, neither of which needs the other."""
@@ -273,7 +276,11 @@ class Fusion:
 
     def _fits(self, e: Expression, relation: Relation, group: Group, needed: set[int], g: int) -> bool:
         first = group.members[0]
-        if first.op in BORDERS or any(n != g and self.groups[n].before >> g & 1 for n in needed):
+        if (
+            first.op in BORDERS
+            or len(group.members) >= MOST
+            or any(n != g and self.groups[n].before >> g & 1 for n in needed)
+        ):
             return False
         inside = {r: kinds for r, kinds in relation.items() if r in group.numbers}
         if self._depth(e, group) > DEEPER:

@@ -317,7 +317,7 @@ class Emitter:
         step, wide = self.nest.steps[s], self.wide(s)
         if step.op == "literal":
             return literal(step.more, step.dtype)
-        if self.nest.kept.get(s, self._passing) < self._passing:
+        if self.nest.kept.get(s, self.passing) < self.passing:
             return self.access.kept(s)
         if step.op == "load":
             return self.access.load(step)
@@ -362,13 +362,13 @@ class Emitter:
             self.access.store(out, value)
 
     # ------------------------------------------------------------ what loops need not repeat
-    _passing = 0
+    passing = 0
 
     def _hoist(self, roots: Iterable[int], level: int, number: int | None = None) -> None:
         """Compute now what `roots` need and the loops to come do not change."""
         nest = self.nest
         if number is not None:
-            self._passing = number
+            self.passing = number
         seen: set[int] = set()
         todo = list(roots)
         while todo:

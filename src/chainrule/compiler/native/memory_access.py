@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.compiler.expressions import Expression
 from chainrule.compiler.native.affine import Affine
 from chainrule.compiler.native.instructions import Instructions
 from chainrule.compiler.native.nest import Output
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from chainrule.compiler.native.loops import Emitter
 
 
+LINE = 64
+"""Bytes of a line of the cache."""
 CHUNKS = 4
 """Entries that lie within so many vectors are taken out of these; others are gathered one by one."""
 
@@ -110,12 +113,27 @@ class Access:
             return self.gathered(pointer, self.lanes(a, apart), step.dtype)
         pattern = self.pattern(a)
         if _runs(pattern, self.e.valid):
-            return self.neighbours(pointer, self.offset(a), step.dtype)
+            offset = self.offset(a)
+            self._prefetch(source, pointer, a, offset)
+            return self.neighbours(pointer, offset, step.dtype)
         low, high = min(pattern), max(pattern)
         if high - low < CHUNKS * self.e.width:
             base = self.w.multiply_add(str(low), 1, self.offset(a)) if low else self.offset(a)
             return self.picked(pointer, base, step.dtype, [p - low for p in pattern])
         return self.gathered(pointer, self.lanes(a, apart), step.dtype)
+
+    def _prefetch(self, source: Expression, pointer: str, a: Affine, offset: str) -> None:
+        """Call for the next row while the first pass over this one goes on: processors foresee nothing beyond a page."""
+        nest, itemsize = self.e.nest, source.dtype.itemsize
+        far = source.size * itemsize > nest.machine.l2_bytes
+        if not (far and nest.horizontal and nest.outer and nest.count > 1 and self.e.passing == 0):
+            return
+        following = a.of(nest.outer[-1]) * itemsize
+        here = self.w.address(pointer, offset, source.dtype)
+        self.w.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        for line in range(0, self.e.width * itemsize if following else 0, LINE):
+            at = self.w.value(f"getelementptr i8, ptr {here}, i64 {following + line}")
+            self.w.line(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
 
     def picked(self, pointer: str, offset: str, dtype: Any, pattern: list[int]) -> str:
         """Entries not far from each other: neighbours are loaded, never beyond the last entry, and lanes taken from them."""

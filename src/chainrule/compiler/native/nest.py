@@ -7,9 +7,10 @@ where that is cheap, and kept in a buffer of one row where it is not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from chainrule.compiler.expressions import Expression
 from chainrule.compiler.native.affine import Affine
 from chainrule.compiler.native.kernel import Machine
 from chainrule.compiler.native.tape import Reader, Step, cost
@@ -77,6 +78,26 @@ class Nest:
         self.width = self._width()
         if self.inner and not self.row:
             self._keep()
+
+    def shifted(
+        self, home: Callable[[Expression], Expression], movable: Callable[[Expression], bool]
+    ) -> dict[int, int]:
+        """Count offsets from the first entry that is touched of what is movable; where that is, by number."""
+        first: dict[int, int] = {}
+        touched = [step.more for step in self.steps if step.op == "load"] + [(o.target, o.offset) for o in self.outputs]
+        for e, offset in touched:
+            there = home(e)
+            if movable(there):
+                first[there.number] = min(first.get(there.number, offset.first), offset.first)
+
+        def moved(e: Expression, offset: Affine) -> Affine:
+            return offset._replace(first=offset.first - first.get(home(e).number, 0))
+
+        for k, step in enumerate(self.steps):
+            if step.op == "load":
+                self.steps[k] = step._replace(more=(step.more[0], moved(*step.more)))
+        self.outputs = [o._replace(offset=moved(o.target, o.offset)) for o in self.outputs]
+        return first
 
     # ------------------------------------------------------------ loops that can be one
     def _affines(self) -> Iterable[Affine]:
