@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import gc
 import itertools
+import weakref
 
 import numpy as np
 import pytest
@@ -106,7 +108,10 @@ def test_a_global_that_comes_to_be(executor):
     assert np.array_equal(g(X), 4 * X)
 
 
-@pytest.mark.parametrize("make", [lambda: iter([1.0, 2.0]), itertools.count, lambda: (k for k in range(9)), lambda: zip("ab", [1, 2])])
+@pytest.mark.parametrize(
+    "make",
+    [lambda: iter([1.0, 2.0]), itertools.count, lambda: (k for k in range(9)), lambda: zip("ab", [1, 2], strict=False)],
+)
 def test_iterators_that_move_are_refused(executor, make):
     iterator = make()
 
@@ -122,7 +127,8 @@ def test_queues_are_made_anew(executor):
     compiled = cr.jit(lambda x: collections.deque([x * 2, x], maxlen=1), executor=executor)
     for x in (X, 2 * X):
         found = compiled(x)
-        assert found.maxlen == 1 and np.array_equal(found[0], x)
+        assert found.maxlen == 1
+        assert np.array_equal(found[0], x)
 
 
 def test_a_number_of_numpys_where_an_array_was(executor):
@@ -172,3 +178,13 @@ def test_each_of_several_index_arrays_stays_within_its_axis(executor, i, j):
             compiled(a, *index)
     else:
         assert np.array_equal(compiled(a, *index), expected)
+
+
+def test_a_model_that_came_as_an_argument_is_not_kept(executor):
+    compiled = cr.jit(lambda model, x: (model(x) ** 2).sum(), executor=executor)
+    model = cr.nn.Linear(3, 1)
+    compiled(model, X)
+    alive = weakref.ref(model)
+    del model
+    gc.collect()
+    assert alive() is None

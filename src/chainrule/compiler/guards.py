@@ -344,7 +344,9 @@ class Guards(Checks):
         elif thing.given or thing.kind.by_name:  # read by nobody, but a trace may have looked at its shape
             same = "" if thing.given else f"q is {self.code.constant(value)} or "
             dtype = self.code.constant(value.dtype)
-            self._test(f"((q := {text}).__class__ is ndarray and ({same}q.shape == {value.shape} and q.dtype == {dtype}))")
+            self._test(
+                f"((q := {text}).__class__ is ndarray and ({same}q.shape == {value.shape} and q.dtype == {dtype}))"
+            )
 
 
 def _is_fixed(thing: Thing) -> bool:

@@ -217,7 +217,9 @@ class Jit:
                 run.go()
                 if run.has_learnt() or run.is_over:
                     continue
-                for refusal in run.trace.refusals:  # the function caught it, and went a way that it goes in no other run
+                for (
+                    refusal
+                ) in run.trace.refusals:  # the function caught it, and went a way that it goes in no other run
                     raise refusal
                 return Traced(run)
             except AgainError:

@@ -67,7 +67,11 @@ def _refusing(input: Any, n: int) -> Any:
         return input
     if input.dtype.kind == "i":
         return where(less(input, 0), np.array(n, np.int64), input)
-    return where(greater_equal(input, n), np.array(n, np.int64), astype(input, np.int64)) if input.dtype == np.uint64 else input
+    return (
+        where(greater_equal(input, n), np.array(n, np.int64), astype(input, np.int64))
+        if input.dtype == np.uint64
+        else input
+    )
 
 
 def _row(operation: str, padding_idx: Any, n: int) -> int:
