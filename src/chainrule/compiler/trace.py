@@ -37,7 +37,7 @@ from chainrule.compiler.results import Code, KeptError, Results, kept_error
 from chainrule.core.calls import wrap
 from chainrule.core.equations import Trace, tracing
 from chainrule.core.graph import Node, is_freed, leaf_node, next_number
-from chainrule.errors import SideEffectError, TraceError, explain
+from chainrule.errors import SideEffectError, explain
 from chainrule.transforms.arguments import identity
 
 _IDENTITY: Any = identity.primitive  # pyright: ignore[reportFunctionMemberAccess]
@@ -49,12 +49,12 @@ class Noted(Trace):
     def __init__(self, careful: bool, run: Run, compile_program: Any) -> None:
         super().__init__(careful)
         self.run = run
-        self.refusals: list[TraceError] = []
+        self.refusals: list[Exception] = []
         """What was raised because it could not be traced, whoever caught it; without the frames that it went through."""
         self.compile = compile_program
         """What makes the body of a loop ready."""
 
-    def refuse(self, error: TraceError) -> None:
+    def refuse(self, error: Exception) -> None:
         frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         while frame is not None and not is_users(frame):
             frame = frame.f_back

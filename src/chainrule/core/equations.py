@@ -52,7 +52,7 @@ class Trace:
     def asked(self, box: Abstract) -> None:
         """The value of a box is asked for; where this does not raise, BranchError is raised."""
 
-    def refuse(self, error: TraceError) -> None:
+    def refuse(self, error: Exception) -> None:
         """An error is about to be raised, because something cannot be traced."""
 
     def slots(self) -> Iterable[tuple[Any, Callable[[Any], None]]]:
