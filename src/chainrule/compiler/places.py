@@ -206,7 +206,7 @@ class Walk:
         if issubclass(type(value), types.ModuleType):
             if is_library(value.__name__) or is_installed(value):
                 return None
-            space = self._space(vars(value), place)
+            space = self._space(value.__dict__, place)
             self.modules.add(space.number)
             return space
         if issubclass(type(value), np.random.Generator):

@@ -328,8 +328,10 @@ class Traced:
 
     def _changed(self, thing: Thing, key: Any, value: Any, before: Any) -> None:
         place = Place(thing, key)
-        if type(value) in (int, float) and type(before) is type(value) and place.path not in self.run.choices.guarded:
-            self.run.choices.lifted.add(place.path)
+        choices, path = self.run.choices, place.path
+        is_number = type(value) in (int, float) and type(before) is type(value)
+        if is_number and path not in choices.guarded and path not in choices.lifted:
+            choices.lifted.add(path)
             raise AgainError
         if value is MISSING:
             self.effects.append(Effect(thing, key, None))

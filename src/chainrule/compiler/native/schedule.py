@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from heapq import heapify, heappop, heappush
 from math import prod
+from operator import is_
 
 from chainrule.compiler.expressions import Expression, reach
 from chainrule.compiler.native.arena import Lifetime, arranged
@@ -24,6 +26,14 @@ def plan(outputs: Sequence[Expression], targets: Sequence[int | None], inputs: S
     every = rewritten([*outputs, *inputs, *flagged])
     count, both = len(outputs), len(outputs) + len(inputs)
     return _Planner(every[:count], targets, every[count:both], machine, every[both:]).schedule()
+
+
+def _itself(e: Expression) -> Expression:
+    return e
+
+
+def _never(_: Expression) -> bool:
+    return False
 
 
 class _Copy(Expression):
@@ -207,7 +217,7 @@ class _Planner:
         if e.size:
             flat = Expression(e.number, e.op, e.arguments, (e.size,), e.dtype, e.attribute)
             target = Expression(there.number, there.op, there.arguments, (e.size,), e.dtype, there.attribute)
-            self._call(filled(target, flat, Memory(self.machine, lambda x: x is flat, lambda x: x, lambda _: False)))
+            self._call(filled(target, flat, Memory(self.machine, partial(is_, flat), _itself, _never)))
 
     def _call(self, made: Made) -> None:
         places = [self.place(e) for e in made.operands]
@@ -217,9 +227,10 @@ class _Planner:
         self.steps.append(Call(made.kernel, tuple(places)))
 
     def memory(self, group: Group) -> Memory:
-        return Memory(
-            self.machine, self.lies(group), self.home, lambda e: self.places.get(e.number, ("",))[0] == "arena"
-        )
+        return Memory(self.machine, self.lies(group), self.home, self._movable)
+
+    def _movable(self, e: Expression) -> bool:
+        return e.number in self.places and self.places[e.number][0] == "arena"
 
     def _emit(self, group: Group) -> None:
         first = group.members[0]
