@@ -214,3 +214,17 @@ def test_programs_with_operations_that_numpy_computes_take_any_layout(executor, 
     for found, expected in zip(compiled(a, b), f(c, d), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
     np.testing.assert_allclose(b, d, rtol=1e-12)
+
+
+def test_the_careful_program_takes_any_layout(executor):
+    compiled = cr.jit(cr.grad(lambda v: cr.sum(cr.sqrt(cr.abs(v - v)) + v)), executor=executor)
+    expected = cr.grad(lambda v: cr.sum(cr.sqrt(cr.abs(v - v)) + v))
+    for v in (X, X[::-1], np.repeat(X, 2)[::2]):
+        np.testing.assert_array_equal(compiled(v), expected(v))
+    assert compiled.stats()["careful"] > 0
+
+
+def test_masked_arrays_run_as_they_are(executor):
+    compiled = cr.jit(lambda x: x.sum(), executor=executor)
+    compiled(X)
+    assert compiled(np.ma.array(X, mask=[0, 1, 0])) == 5.0
