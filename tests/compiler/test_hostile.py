@@ -228,3 +228,21 @@ def test_masked_arrays_run_as_they_are(executor):
     compiled = cr.jit(lambda x: x.sum(), executor=executor)
     compiled(X)
     assert compiled(np.ma.array(X, mask=[0, 1, 0])) == 5.0
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_a_parameter_that_nothing_uses(executor, momentum):
+    used, unused = cr.nn.Linear(3, 2), cr.nn.Linear(2, 2)
+    optimizer = cr.optim.SGD([*used.parameters(), *unused.parameters()], lr=0.001, momentum=momentum)
+
+    @cr.jit(executor=executor)
+    def step(x):
+        optimizer.zero_grad()
+        loss = (used(x) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    losses = [step(X[None]).item() for _ in range(4)]
+    assert losses[0] > losses[-1]
+    assert step.stats()["eager"] == 1
