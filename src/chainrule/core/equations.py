@@ -52,6 +52,9 @@ class Trace:
     def asked(self, box: Abstract) -> None:
         """The value of a box is asked for; where this does not raise, BranchError is raised."""
 
+    def refuse(self, error: Exception) -> None:
+        """An error is about to be raised, because something cannot be traced."""
+
     def slots(self) -> Iterable[tuple[Any, Callable[[Any], None]]]:
         """What stands in each place that may hold traced values, in a fixed order, and how to put something there."""
         return ()
