@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from chainrule.backends.abstract import is_library
 from chainrule.backends.registry import type_of as kind_of
 
 ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), range, slice, np.generic, np.dtype)
@@ -19,6 +20,14 @@ SCALAR: Any = np.generic
 MISSING: Any = type("Missing", (), {})()
 LONGEST = 1000
 """The longest list or dictionary of plain values whose content is compared at every call."""
+_LIBRARIES = frozenset({"", "chainrule", "numpy", *sys.stdlib_module_names}) - {"__main__"}
+"""Generated code has no module's name."""
+
+
+@cache
+def is_library(module: Any) -> bool:
+    """Whether code of this module's name is chainrule's, NumPy's or Python's own: its globals are no one's state."""
+    return str(module).partition(".")[0] in _LIBRARIES or str(module).startswith("namedtuple_")
 
 
 def is_installed(module: types.ModuleType) -> bool:
