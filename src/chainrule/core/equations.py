@@ -28,6 +28,8 @@ class Trace:
 
     def __init__(self, careful: bool = False) -> None:
         self.careful = careful
+        self.refusals: list[Exception] = []
+        """What was raised because it could not be traced, whoever caught it."""
         self.draws: list[tuple[Equation, Draw]] = []
         """Inputs that are drawn anew in each run, in this order."""
         self.generator = around()
