@@ -216,6 +216,10 @@ class Jit:
                 run.go()
                 if run.has_learnt() or run.is_over:
                     continue
+                for (
+                    refusal
+                ) in run.trace.refusals:  # the function caught it, and went a way that it goes in no other run
+                    raise refusal
                 return Traced(run)
             except AgainError:
                 continue
@@ -267,7 +271,7 @@ class Jit:
             reasons.append("first call")
             return
         before, now = self._made[0].facts, made.facts
-        changed = [path for path in now if path in before and before[path][1] != now[path][1]]
+        changed = [path for path in now if path in before and _differs(before[path][1], now[path][1])]
         new = [path for path in (*now, *before) if (path in now) != (path in before)]
         path = next(iter([*changed, *new]), None)
         if path is None:
@@ -331,6 +335,11 @@ class Bound(partial[Any]):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.func, name)
+
+
+def _differs(before: Any, now: Any) -> bool:
+    """Whether two facts are not the same; an array's type is a tuple, which NumPy's numbers would compare with."""
+    return type(before) is not type(now) or bool(before != now)
 
 
 def _nothing(*_: Any) -> Miss:

@@ -207,9 +207,11 @@ def looped(trace: Trace, f: Callable[..., Any], carry: Any, rows: list[Any], for
         given = [_like(leaf, box) for leaf, box in zip(leaves, starts, strict=True)]
         body = _Body(trace, extra, first_number)
         handed = [_like(row, box) for row, box in zip(rows, turn, strict=True)]
+        refused = len(trace.refusals)
         try:
             after, result = body.run(f, tree.unflatten(structure, given), tree.unflatten(form, handed))
         except TraceError:
+            del trace.refusals[refused:]
             return None  # written out, perhaps its numbers are known
         if not body.strange:
             break

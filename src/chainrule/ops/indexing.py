@@ -209,6 +209,8 @@ def _without_mask(x: Any, entry: Any) -> tuple[Any, ...]:
 
 def _from_front(x: Any, part: Any, length: int) -> Any:
     """Positions counted from the front, along an axis of `length`; checked as far as their values are known."""
+    if isinstance(part, Abstract):  # read from the places themselves, for they must lie within this very axis
+        return take_entries(np.arange(length), part, 0)
     if is_live(part):
         return where(less(part, 0), add(part, length), part)
     if not np.all((-length <= part) & (part < length)):
