@@ -71,6 +71,6 @@ class Input:
         self.places = [place]
         kind = kind_of(value)
         weak = kind in (int, float)
-        like = np.asarray(value)
+        like = np.zeros((), np.int64) if kind is int else np.asarray(value)
         self.box = Abstract(like.shape, like.dtype, None, weak, fixed=weak or isinstance(value, SCALAR))
         self.equation = self.box.equation

@@ -171,8 +171,9 @@ class Jit:
 
     def _assembled(self, traced: Traced) -> Specialisation:
         derivatives = Differentiable(traced, self._compiled) if traced.live else None
-        program, inputs = program_of(traced, derivatives.outputs() if derivatives else ())
-        return Specialisation(traced, program, inputs, self._compiled(program), self._rescue, derivatives)
+        plan = program_of(traced, derivatives.outputs() if derivatives else ())
+        execute = self._compiled(plan.program) if plan.program.outputs else None
+        return Specialisation(traced, plan, execute, self._rescue, derivatives)
 
     def _compiled(self, program: Program) -> Any:
         key = signature(program)
