@@ -48,6 +48,21 @@ def test_an_index_that_depends_on_a_traced_value():
     assert line(f, 1) in str(found.value)
 
 
+@pytest.mark.parametrize(
+    ("f", "remedy"),
+    [
+        (lambda x: x.sum().item(), "its value asked for outside"),
+        (lambda x: float(x.sum()), "its value asked for outside"),
+        (lambda x: np.array([x, x]), "np.stack"),
+        (lambda x: [1, 2][x], "np.take"),
+        (lambda x: 1 if x.sum() > 0 else np.array([1]), "`where` instead of a branch"),
+    ],
+)
+def test_a_value_that_is_asked_for_says_what_to_write(f, remedy):
+    with pytest.raises(BranchError, match=remedy):
+        jit(f)(np.array(1))
+
+
 LOG = []
 
 

@@ -44,8 +44,8 @@ class Arithmetic:
 
     def _computed(self, equation: Equation) -> str | None:
         if equation.primitive is None:
-            is_number = equation.source is not None and equation.shape == ()
-            return self._literal(equation.source.item()) if is_number else None
+            source: Any = equation.source
+            return self._literal(source.item()) if source is not None and equation.shape == () else None
         operands = [self._names[a.number] for a in equation.arguments]
         if equation.number not in self._numbers or None in operands:
             return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import io
+import linecache
 import sys
 import time
 import types
@@ -70,6 +71,33 @@ def users_line(error: BaseException) -> str:
             found = line_of(traceback.tb_frame, traceback.tb_lineno)
         traceback = traceback.tb_next
     return found
+
+
+_REMEDIES = (
+    ((".item(", ".tolist(", "float(", "int(", "bool("), "the tensor returned, and its value asked for outside"),
+    (("np.array(", "np.asarray(", "numpy.array(", "numpy.asarray("), "np.stack of arrays, or the array itself"),
+)
+"""What asks for a value, and what to write instead."""
+
+
+def remedy_for(error: BaseException) -> str:
+    """What to write in place of the user's expression that asked for a value; empty where `where` is the answer."""
+    text, traceback = "", error.__traceback__
+    while traceback is not None:
+        if is_users(traceback.tb_frame):
+            text = _expression(traceback.tb_frame.f_code, traceback.tb_lasti)
+        traceback = traceback.tb_next
+    if text.endswith("]"):
+        return "np.take(a, i), or a as an argument"
+    return next((remedy for words, remedy in _REMEDIES if any(word in text for word in words)), "")
+
+
+def _expression(code: types.CodeType, instruction: int) -> str:
+    """The text that an instruction was compiled from, where it stands on one line."""
+    line, end_line, start, end = list(code.co_positions())[instruction // 2]
+    if line is None or line != end_line:
+        return ""
+    return linecache.getline(code.co_filename, line).encode()[start:end].decode(errors="ignore")
 
 
 def is_an_optimisers(error: BaseException) -> bool:

@@ -42,14 +42,16 @@ from chainrule.compiler.trace import Traced
 class Miss:
     """What the generated function gives where its specialisation does not hold.
 
-    `eager`: why no other would, and the function has to run as it is; `failed`: because its trace or its program did.
+    `eager`: why no other would, and the function has to run as it is; `failed`: because its trace or its program did;
+    `lasting`: every call will.
     """
 
-    __slots__ = ("eager", "failed")
+    __slots__ = ("eager", "failed", "lasting")
 
-    def __init__(self, eager: str = "", failed: bool = False) -> None:
+    def __init__(self, eager: str = "", failed: bool = False, lasting: bool = False) -> None:
         self.eager = eager
         self.failed = failed
+        self.lasting = lasting
 
 
 MISS = Miss()
@@ -246,9 +248,9 @@ class Guards(Checks):
             self._fact(Place(thing, key), (value.shape, str(value.dtype)))
             self._array(thing, key, text, value)
             return None
-        if isinstance(value, (bool, int, float, str, type(None))):
-            self._fact(Place(thing, key), value)
         found = self._number_input(thing, key)
+        if isinstance(value, (bool, int, float, str, type(None))):
+            self._fact(Place(thing, key), kind_of(value) if found is not None else value)
         if found is not None:
             self._number(found, text, value)
         elif not isinstance(value, ATOMS):

@@ -16,6 +16,9 @@ Path = tuple[Any, ...]
 class EagerError(Exception):
     """The function cannot run compiled, for the reason given, and runs as it is."""
 
+    is_lasting = False
+    """Whether it is the function's own doing, so that every call will run as it is."""
+
 
 class AgainError(Exception):
     """The trace has to begin again, knowing more."""

@@ -40,6 +40,7 @@ from chainrule.compiler.kinds import (
     TENSOR,
     TUPLE,
     Kind,
+    attributes_of,
     is_installed,
     is_library,
     kind_of,

@@ -286,7 +286,7 @@ def _unpacked(program: Program) -> list[str]:
 class Adapted:
     """Arrays of the right type that native code cannot take as they lie in memory: copied, and written back."""
 
-    def __init__(self, execute: Any, types: list[Any], written: list[int]) -> None:
+    def __init__(self, execute: Any, types: Sequence[Any], written: list[int]) -> None:
         self.execute = execute
         self.types = types
         self.written = written
