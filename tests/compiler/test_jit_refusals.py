@@ -3,6 +3,7 @@
 import gc
 import random
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -145,6 +146,11 @@ def drawing_by_numpy(x):
     return x * np.random.normal()  # noqa: NPY002
 
 
+def warning(x):
+    warnings.warn("hello", stacklevel=1)
+    return x
+
+
 RNG = np.random.default_rng(0)
 
 
@@ -153,7 +159,8 @@ def drawing_by_a_generator(x):
 
 
 @pytest.mark.parametrize(
-    "f", [printing, opening, reading_a_clock, drawing, drawing_integers, drawing_by_numpy, drawing_by_a_generator]
+    "f",
+    [printing, opening, reading_a_clock, drawing, drawing_integers, drawing_by_numpy, drawing_by_a_generator, warning],
 )
 def test_effects_that_would_be_lost(f, capsys):
     states = RNG.bit_generator.state, random.getstate()
@@ -162,7 +169,23 @@ def test_effects_that_would_be_lost(f, capsys):
     assert line(f, 1) in str(found.value)
     assert capsys.readouterr().out == ""
     assert (RNG.bit_generator.state, random.getstate()) == states
-    assert f(np.ones(1)).shape == (1,)  # eager it may
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert f(np.ones(1)).shape == (1,)  # eager it may
+
+
+@pytest.mark.parametrize(
+    ("f", "name"),
+    [
+        (printing, "print"),
+        (reading_a_clock, "time.perf_counter"),
+        (drawing_integers, "random.randint"),
+        (warning, "warnings.warn"),
+    ],
+)
+def test_effects_are_named_in_full(f, name):
+    with pytest.raises(SideEffectError, match=f"jit: {name} at line"):
+        jit(f)(np.ones(2))
 
 
 def test_what_the_collector_calls_is_no_part_of_the_function():

@@ -13,6 +13,7 @@ import linecache
 import sys
 import time
 import types
+import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import date, datetime
@@ -36,6 +37,7 @@ _REFUSED: dict[Any, str] = {
     input: "input would be asked for once",
     open: "a file would be opened once",
     io.open: "a file would be opened once",
+    warnings.warn: "a warning would be given once",
     **dict.fromkeys(_CLOCKS, "a clock would be read once"),
 }
 _DATES = (datetime, date)
@@ -153,7 +155,9 @@ class Watch:
                 self.again[code] = frame.f_globals
         fault = _MODULES.get(frame.f_globals.get("__name__", ""))
         if fault is not None and frame.f_back is not None and is_users(frame.f_back):
-            raise SideEffectError(_refusal(frame.f_code.co_name, fault, frame.f_back))
+            raise SideEffectError(
+                _refusal(f"{frame.f_globals['__name__']}.{frame.f_code.co_name}", fault, frame.f_back)
+            )
 
     def _built_in(self, frame: Any, function: Any) -> None:
         name, owner = function.__name__, getattr(function, "__self__", None)
@@ -164,7 +168,7 @@ class Watch:
         else:
             fault = _fault_of(function, name, owner)
             if fault is not None:
-                raise SideEffectError(_refusal(name, fault, frame))
+                raise SideEffectError(_refusal(_full_name(function), fault, frame))
 
     @contextmanager
     def open(self) -> Generator[None]:
@@ -216,6 +220,12 @@ def _fault_of(function: Any, name: str, owner: Any) -> str | None:
         if any(owner is kind for kind in _DATES) and name in ("now", "today", "utcnow")
         else None
     )
+
+
+def _full_name(function: Any) -> str:
+    """`print`, `time.perf_counter`, `warnings.warn`."""
+    module = str(getattr(function, "__module__", None) or "builtins").lstrip("_")
+    return function.__name__ if module in ("builtins", "io") else f"{module}.{function.__name__}"
 
 
 def _refusal(name: str, fault: str, frame: Any) -> str:
