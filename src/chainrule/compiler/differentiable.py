@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.backends.abstract import Abstract, Equation, reach_equations
+from chainrule.compiler.arithmetic import substituted
 from chainrule.compiler.inputs import EagerError
 from chainrule.compiler.kinds import TENSOR
 from chainrule.compiler.places import Thing
@@ -100,7 +101,7 @@ class Differentiable:
         stand_ins = [Equation(None, (), (), e.shape, e.dtype) for e in self.residuals]
         inputs = [*stand_ins, *cts]
         cut = {e.number: s for e, s in zip(self.residuals, stand_ins, strict=True)}
-        results = _substituted(outputs, cut)
+        results = substituted(outputs, cut)
         program = assemble(Trace(), inputs, results, [None] * len(results))
         floats = [k for k, e in enumerate(inputs) if e.dtype.kind == "f"]
         watched = tuple(floats) if self.hides else ()
@@ -211,24 +212,6 @@ def _residuals(outputs: Sequence[Equation], since: int) -> list[Equation]:
         else:
             todo += equation.arguments
     return [found[n] for n in sorted(found) if found[n].source is None]
-
-
-def _substituted(outputs: list[Equation], instead: dict[int, Equation]) -> list[Equation]:
-    """The same equations with others in place of those whose numbers are given."""
-    made = dict(instead)
-    todo = [e for e in outputs if e.number not in made]
-    seen: dict[int, Equation] = {}
-    while todo:
-        equation = todo.pop()
-        if equation.number not in seen and equation.number not in made:
-            seen[equation.number] = equation
-            todo += equation.arguments
-    for number in sorted(seen):
-        e = seen[number]
-        arguments = tuple(made[a.number] for a in e.arguments)
-        same = all(a is b for a, b in zip(arguments, e.arguments, strict=True))
-        made[number] = e if same else Equation(e.primitive, arguments, e.parameters, e.shape, e.dtype, e.source)
-    return [made[e.number] for e in outputs]
 
 
 class _Compiled:

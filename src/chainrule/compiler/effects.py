@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import gc
 import io
+import linecache
 import sys
 import time
 import types
+import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import date, datetime
@@ -35,6 +37,7 @@ _REFUSED: dict[Any, str] = {
     input: "input would be asked for once",
     open: "a file would be opened once",
     io.open: "a file would be opened once",
+    warnings.warn: "a warning would be given once",
     **dict.fromkeys(_CLOCKS, "a clock would be read once"),
 }
 _DATES = (datetime, date)
@@ -70,6 +73,33 @@ def users_line(error: BaseException) -> str:
             found = line_of(traceback.tb_frame, traceback.tb_lineno)
         traceback = traceback.tb_next
     return found
+
+
+_REMEDIES = (
+    ((".item(", ".tolist(", "float(", "int(", "bool("), "the tensor returned, and its value asked for outside"),
+    (("np.array(", "np.asarray(", "numpy.array(", "numpy.asarray("), "np.stack of arrays, or the array itself"),
+)
+"""What asks for a value, and what to write instead."""
+
+
+def remedy_for(error: BaseException) -> str:
+    """What to write in place of the user's expression that asked for a value; empty where `where` is the answer."""
+    text, traceback = "", error.__traceback__
+    while traceback is not None:
+        if is_users(traceback.tb_frame):
+            text = _expression(traceback.tb_frame.f_code, traceback.tb_lasti)
+        traceback = traceback.tb_next
+    if text.endswith("]"):
+        return "np.take(a, i), or a as an argument"
+    return next((remedy for words, remedy in _REMEDIES if any(word in text for word in words)), "")
+
+
+def _expression(code: types.CodeType, instruction: int) -> str:
+    """The text that an instruction was compiled from, where it stands on one line."""
+    line, end_line, start, end = list(code.co_positions())[instruction // 2]
+    if line is None or line != end_line:
+        return ""
+    return linecache.getline(code.co_filename, line).encode()[start:end].decode(errors="ignore")
 
 
 def is_an_optimisers(error: BaseException) -> bool:
@@ -125,7 +155,9 @@ class Watch:
                 self.again[code] = frame.f_globals
         fault = _MODULES.get(frame.f_globals.get("__name__", ""))
         if fault is not None and frame.f_back is not None and is_users(frame.f_back):
-            raise SideEffectError(_refusal(frame.f_code.co_name, fault, frame.f_back))
+            raise SideEffectError(
+                _refusal(f"{frame.f_globals['__name__']}.{frame.f_code.co_name}", fault, frame.f_back)
+            )
 
     def _built_in(self, frame: Any, function: Any) -> None:
         name, owner = function.__name__, getattr(function, "__self__", None)
@@ -136,7 +168,7 @@ class Watch:
         else:
             fault = _fault_of(function, name, owner)
             if fault is not None:
-                raise SideEffectError(_refusal(name, fault, frame))
+                raise SideEffectError(_refusal(_full_name(function), fault, frame))
 
     @contextmanager
     def open(self) -> Generator[None]:
@@ -188,6 +220,12 @@ def _fault_of(function: Any, name: str, owner: Any) -> str | None:
         if any(owner is kind for kind in _DATES) and name in ("now", "today", "utcnow")
         else None
     )
+
+
+def _full_name(function: Any) -> str:
+    """`print`, `time.perf_counter`, `warnings.warn`."""
+    module = str(getattr(function, "__module__", None) or "builtins").lstrip("_")
+    return function.__name__ if module in ("builtins", "io") else f"{module}.{function.__name__}"
 
 
 def _refusal(name: str, fault: str, frame: Any) -> str:

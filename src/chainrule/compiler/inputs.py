@@ -16,6 +16,9 @@ Path = tuple[Any, ...]
 class EagerError(Exception):
     """The function cannot run compiled, for the reason given, and runs as it is."""
 
+    is_lasting = False
+    """Whether it is the function's own doing, so that every call will run as it is."""
+
 
 class AgainError(Exception):
     """The trace has to begin again, knowing more."""
@@ -71,6 +74,6 @@ class Input:
         self.places = [place]
         kind = kind_of(value)
         weak = kind in (int, float)
-        like = np.asarray(value)
+        like = np.zeros((), np.int64) if kind is int else np.asarray(value)
         self.box = Abstract(like.shape, like.dtype, None, weak, fixed=weak or isinstance(value, SCALAR))
         self.equation = self.box.equation

@@ -60,17 +60,19 @@ class Results:
     """The code that makes what the trace left.
 
     `thing_of` and `input_of` tell what was there before: the thing that an object is, the number of the input whose box
-    it is.  `node_of` says what becomes of the node of a tensor that was computed: text for its new node.
+    it is.  `node_of` says what becomes of the node of a tensor that was computed: text for its new node;
+    `number_of`: the name of a number that Python computes.
     """
 
     def __init__(
         self, code: Code, thing_of: Callable[[Any], Thing | None], input_of: Callable[[Any], int | None],
-        node_of: Callable[[Any], str],
+        node_of: Callable[[Any], str], number_of: Callable[[Equation], str | None],
     ) -> None:  # fmt: skip
         self.code = code
         self.thing_of = thing_of
         self.input_of = input_of
         self.node_of = node_of
+        self.number_of = number_of
         self.outputs: list[Equation] = []
         self.things: set[int] = set()
         """Numbers of the things that the code refers to."""
@@ -122,6 +124,9 @@ class Results:
             source, primitive, parameters = box.source
             values = "".join(f", {self.code.literal(value)}" for value in parameters)
             return self._named(box, f"{self.code.constant(primitive.forward)}({self.expression(source)}{values})")
+        number = self.number_of(box.equation) if box.weak else None
+        if number is not None:
+            return number
         output = self.fresh(box.equation)
         if box.weak:
             return self._named(box, f"{_NUMBER[box.dtype.kind]}({output})")

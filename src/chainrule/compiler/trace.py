@@ -14,6 +14,7 @@ from typing import Any
 
 from chainrule.backends.abstract import Abstract, Equation, reach_equations
 from chainrule.backends.registry import is_foreign
+from chainrule.compiler.arithmetic import Arithmetic
 from chainrule.compiler.effects import Generators, Iterators, Watch, find_line, is_users, line_of
 from chainrule.compiler.inputs import AgainError, Choices, EagerError, Input
 from chainrule.compiler.kinds import (
@@ -137,8 +138,6 @@ class Run:
         known = None if identity is None else self._by_array.get(identity)
         if known is not None:
             known.places.append(place)
-            return
-        if type(value) is int and abs(value) >= 2**63:
             return
         made = Input(len(self.inputs), value, place)
         self.inputs.append(made)
@@ -265,7 +264,8 @@ class Traced:
         self.effects: list[Effect] = []
         self.live: list[Any] = []
         """Tensors left behind whose graph leads out of the function."""
-        self.results = Results(self.code, run.walk.thing, self._input_number, self._node_of)
+        self.arithmetic = Arithmetic(run.inputs, run.trace.numbers, self.code.literal)
+        self.results = Results(self.code, run.walk.thing, self._input_number, self._node_of, self.arithmetic.text)
         run.join()
         self._check_generators()
         self.written = [i for i in run.inputs if i.is_array and i.box.equation is not i.equation]

@@ -37,6 +37,8 @@ class Trace:
         """What walks arrived at."""
         self.watched: list[Equation] = []
         """Operands of operations that may leave a NaN out."""
+        self.numbers: set[int] = set()
+        """The numbers of equations of Python numbers alone, which give Python numbers."""
         self.written: dict[int, tuple[weakref.ref[Abstract], Equation]] | None = None
         """While a branch runs, the boxes that it wrote to, with their equations of before."""
         self._constants: dict[int, tuple[Any, Equation]] = {}
