@@ -51,7 +51,16 @@ class RuleError(ChainruleError, TypeError):
 
 
 class TraceError(ChainruleError, RuntimeError):
-    """A program that cannot be traced on abstract arrays."""
+    """A program that cannot be traced on abstract arrays.
+
+    The open trace keeps it: where the user's code catches it, what follows would be no program of the function's.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        trace = tracing.get()
+        if trace is not None:
+            trace.refuse(self)
 
 
 class BranchError(TraceError):
