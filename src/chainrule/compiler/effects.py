@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compiler.kinds import OPAQUE, is_library, kind_of
+from chainrule.backends.abstract import Abstract
+from chainrule.compiler.kinds import OPAQUE, SPACE, is_library, kind_of
 from chainrule.compiler.places import Walk, names_in
 from chainrule.core.calls import wrap
 from chainrule.errors import SideEffectError, explain
@@ -230,6 +231,35 @@ def _full_name(function: Any) -> str:
 
 def _refusal(name: str, fault: str, frame: Any) -> str:
     return explain("jit", f"{name} at {line_of(frame)}: {fault}", remedy=_REMEDY)
+
+
+class _Telling(type):
+    def __call__(cls, *of: Any, **options: Any) -> Any:
+        return of[0].__class__ if len(of) == 1 and kind_of(of[0]) is Abstract else type(*of, **options)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, type)
+
+    def __subclasscheck__(cls, kind: Any) -> bool:
+        return issubclass(kind, type)
+
+
+class _Type(metaclass=_Telling):
+    """Python's `type`, but that a traced array is what it stands for."""
+
+
+@contextmanager
+def telling_types(walk: Walk) -> Generator[None]:
+    """Meanwhile `type(x)` in the user's code gives what eager mode gives."""
+    spaces = [t.value for t in walk if t.kind is SPACE and "type" in t.names and "type" not in t.value]
+    for space in spaces:
+        space["type"] = _Type
+    try:
+        yield
+    finally:
+        for space in spaces:
+            if space.get("type") is _Type:
+                del space["type"]
 
 
 class Generators:

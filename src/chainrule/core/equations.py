@@ -59,6 +59,9 @@ class Trace:
     def refuse(self, error: Exception) -> None:
         """An error is about to be raised, because something cannot be traced."""
 
+    def lacks(self, name: str) -> None:
+        """An attribute was asked for that abstract arrays lack."""
+
     def slots(self) -> Iterable[tuple[Any, Callable[[Any], None]]]:
         """What stands in each place that may hold traced values, in a fixed order, and how to put something there."""
         return ()
