@@ -246,3 +246,30 @@ def test_a_parameter_that_nothing_uses(executor, momentum):
     losses = [step(X[None]).item() for _ in range(4)]
     assert losses[0] > losses[-1]
     assert step.stats()["eager"] == 1
+
+
+def kind_of_number(n):
+    return {int: 1.0, float: 2.0, np.float32: 3.0}.get(type(n), 0.0)
+
+
+def test_type_and_hash_and_attributes_of_what_stands_for_something(executor):
+    def f(x, n):
+        return x * kind_of_number(n) if type(x) is np.ndarray and isinstance(type(n), type) else x
+
+    compiled = cr.jit(f, executor=executor)
+    for n in (1, 2.0, np.float32(2), 3, 2.5):
+        assert np.array_equal(compiled(X, n), f(X, n))
+    assert "type" not in globals()
+    table = {1: 2.0, 2: 5.0}
+    looked_up = cr.jit(lambda x, n: x * table[n], executor=executor)
+    for n in (1, 2, 1):
+        assert np.array_equal(looked_up(X, n), X * table[n])
+    asked = cr.jit(lambda x: x.nbytes * 1.0 if hasattr(x, "strides") else 0.0, executor=executor)
+    assert asked(X) == 24.0
+
+
+def test_a_checkpoint_in_a_result_with_a_graph(executor):
+    w = cr.tensor(X, requires_grad=True)
+    compiled = cr.jit(lambda x: cr.checkpoint(lambda q: cr.sin(q * w))(x).sum(), executor=executor)
+    compiled(X).backward()
+    assert np.allclose(w.grad, np.cos(X * X) * X)

@@ -3,6 +3,7 @@
 import gc
 import random
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -46,6 +47,21 @@ def test_an_index_that_depends_on_a_traced_value():
     with pytest.raises(BranchError) as found:
         jit(f)(np.ones(2), np.array(1))
     assert line(f, 1) in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("f", "remedy"),
+    [
+        (lambda x: x.sum().item(), "its value asked for outside"),
+        (lambda x: float(x.sum()), "its value asked for outside"),
+        (lambda x: np.array([x, x]), "np.stack"),
+        (lambda x: [1, 2][x], "np.take"),
+        (lambda x: 1 if x.sum() > 0 else np.array([1]), "`where` instead of a branch"),
+    ],
+)
+def test_a_value_that_is_asked_for_says_what_to_write(f, remedy):
+    with pytest.raises(BranchError, match=remedy):
+        jit(f)(np.array(1))
 
 
 LOG = []
@@ -130,6 +146,11 @@ def drawing_by_numpy(x):
     return x * np.random.normal()  # noqa: NPY002
 
 
+def warning(x):
+    warnings.warn("hello", stacklevel=1)
+    return x
+
+
 RNG = np.random.default_rng(0)
 
 
@@ -138,7 +159,8 @@ def drawing_by_a_generator(x):
 
 
 @pytest.mark.parametrize(
-    "f", [printing, opening, reading_a_clock, drawing, drawing_integers, drawing_by_numpy, drawing_by_a_generator]
+    "f",
+    [printing, opening, reading_a_clock, drawing, drawing_integers, drawing_by_numpy, drawing_by_a_generator, warning],
 )
 def test_effects_that_would_be_lost(f, capsys):
     states = RNG.bit_generator.state, random.getstate()
@@ -147,7 +169,23 @@ def test_effects_that_would_be_lost(f, capsys):
     assert line(f, 1) in str(found.value)
     assert capsys.readouterr().out == ""
     assert (RNG.bit_generator.state, random.getstate()) == states
-    assert f(np.ones(1)).shape == (1,)  # eager it may
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert f(np.ones(1)).shape == (1,)  # eager it may
+
+
+@pytest.mark.parametrize(
+    ("f", "name"),
+    [
+        (printing, "print"),
+        (reading_a_clock, "time.perf_counter"),
+        (drawing_integers, "random.randint"),
+        (warning, "warnings.warn"),
+    ],
+)
+def test_effects_are_named_in_full(f, name):
+    with pytest.raises(SideEffectError, match=f"jit: {name} at line"):
+        jit(f)(np.ones(2))
 
 
 def test_what_the_collector_calls_is_no_part_of_the_function():

@@ -94,6 +94,13 @@ class Abstract:
             return {"b": bool, "i": int}.get(self.dtype.kind, float)
         return self.dtype.type if self.fixed else np.ndarray
 
+    def __getattr__(self, name: str) -> Any:
+        """What NumPy's arrays have and these have not: the trace is told, for the function may only ask whether it is."""
+        trace = modes.tracing.get()
+        if trace is not None and name[0] != "_" and hasattr(np.ndarray, name):
+            trace.lacks(name)
+        raise AttributeError(f"a traced array has no {name}")
+
     def __repr__(self) -> str:
         """Its type; of a value that a user's code makes into text, that would be a lie, so a trace is asked."""
         return f"Abstract({list(self.shape)}, {self.dtype})" if modes.tracing.get() is None else self._concrete()

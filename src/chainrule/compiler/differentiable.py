@@ -99,8 +99,7 @@ class Differentiable:
         stand_ins = [Equation(None, (), (), e.shape, e.dtype) for e in self.residuals]
         inputs = [*stand_ins, *cts]
         cut = {e.number: s for e, s in zip(self.residuals, stand_ins, strict=True)}
-        made = substituted(outputs, cut)
-        results = [made[e.number] for e in outputs]
+        results = substituted(outputs, cut)
         program = assemble(Trace(), inputs, results, [None] * len(results))
         floats = [k for k, e in enumerate(inputs) if e.dtype.kind == "f"]
         watched = tuple(floats) if self.hides else ()

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import gc
 import io
+import linecache
 import sys
 import time
 import types
+import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from chainrule.compiler.kinds import OPAQUE, is_library, kind_of
+from chainrule.backends.abstract import Abstract
+from chainrule.compiler.kinds import OPAQUE, SPACE, is_library, kind_of
 from chainrule.compiler.places import Walk, names_in
 from chainrule.core.calls import wrap
 from chainrule.errors import SideEffectError, explain
@@ -35,6 +39,7 @@ _REFUSED: dict[Any, str] = {
     input: "input would be asked for once",
     open: "a file would be opened once",
     io.open: "a file would be opened once",
+    warnings.warn: "a warning would be given once",
     **dict.fromkeys(_CLOCKS, "a clock would be read once"),
 }
 _DATES = (datetime, date)
@@ -70,6 +75,33 @@ def users_line(error: BaseException) -> str:
             found = line_of(traceback.tb_frame, traceback.tb_lineno)
         traceback = traceback.tb_next
     return found
+
+
+_REMEDIES = (
+    ((".item(", ".tolist(", "float(", "int(", "bool("), "the tensor returned, and its value asked for outside"),
+    (("np.array(", "np.asarray(", "numpy.array(", "numpy.asarray("), "np.stack of arrays, or the array itself"),
+)
+"""What asks for a value, and what to write instead."""
+
+
+def remedy_for(error: BaseException) -> str:
+    """What to write in place of the user's expression that asked for a value; empty where `where` is the answer."""
+    text, traceback = "", error.__traceback__
+    while traceback is not None:
+        if is_users(traceback.tb_frame):
+            text = _expression(traceback.tb_frame.f_code, traceback.tb_lasti)
+        traceback = traceback.tb_next
+    if text.endswith("]"):
+        return "np.take(a, i), or a as an argument"
+    return next((remedy for words, remedy in _REMEDIES if any(word in text for word in words)), "")
+
+
+def _expression(code: types.CodeType, instruction: int) -> str:
+    """The text that an instruction was compiled from, where it stands on one line."""
+    line, end_line, start, end = list(code.co_positions())[instruction // 2]
+    if line is None or line != end_line:
+        return ""
+    return linecache.getline(code.co_filename, line).encode()[start:end].decode(errors="ignore")
 
 
 def is_an_optimisers(error: BaseException) -> bool:
@@ -125,7 +157,9 @@ class Watch:
                 self.again[code] = frame.f_globals
         fault = _MODULES.get(frame.f_globals.get("__name__", ""))
         if fault is not None and frame.f_back is not None and is_users(frame.f_back):
-            raise SideEffectError(_refusal(frame.f_code.co_name, fault, frame.f_back))
+            raise SideEffectError(
+                _refusal(f"{frame.f_globals['__name__']}.{frame.f_code.co_name}", fault, frame.f_back)
+            )
 
     def _built_in(self, frame: Any, function: Any) -> None:
         name, owner = function.__name__, getattr(function, "__self__", None)
@@ -136,7 +170,7 @@ class Watch:
         else:
             fault = _fault_of(function, name, owner)
             if fault is not None:
-                raise SideEffectError(_refusal(name, fault, frame))
+                raise SideEffectError(_refusal(_full_name(function), fault, frame))
 
     @contextmanager
     def open(self) -> Generator[None]:
@@ -190,31 +224,69 @@ def _fault_of(function: Any, name: str, owner: Any) -> str | None:
     )
 
 
+def _full_name(function: Any) -> str:
+    """`print`, `time.perf_counter`, `warnings.warn`."""
+    module = str(getattr(function, "__module__", None) or "builtins").lstrip("_")
+    return function.__name__ if module in ("builtins", "io") else f"{module}.{function.__name__}"
+
+
 def _refusal(name: str, fault: str, frame: Any) -> str:
     return explain("jit", f"{name} at {line_of(frame)}: {fault}", remedy=_REMEDY)
+
+
+class _Telling(type):
+    def __call__(cls, *of: Any, **options: Any) -> Any:
+        return of[0].__class__ if len(of) == 1 and kind_of(of[0]) is Abstract else type(*of, **options)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, type)
+
+    def __subclasscheck__(cls, kind: Any) -> bool:
+        return issubclass(kind, type)
+
+
+class _Type(metaclass=_Telling):
+    """Python's `type`, but that a traced array is what it stands for."""
+
+
+@contextmanager
+def telling_types(walk: Walk) -> Generator[None]:
+    """Meanwhile `type(x)` in the user's code gives what eager mode gives."""
+    spaces = [t.value for t in walk if t.kind is SPACE and "type" in t.names and "type" not in t.value]
+    for space in spaces:
+        space["type"] = _Type
+    try:
+        yield
+    finally:
+        for space in spaces:
+            if space.get("type") is _Type:
+                del space["type"]
 
 
 class Generators:
     """The states of NumPy's generators: a draw by hand would be a constant of the program."""
 
     def __init__(self, walk: Walk) -> None:
-        self.found: list[tuple[str, _Bits | _Legacy]] = [
-            (str(place), _Bits(generator)) for generator, place in walk.generators.values()
+        self.found: list[tuple[str, Callable[[], Any], Callable[[Any], None]]] = [
+            (str(place), partial(getattr, g.bit_generator, "state"), partial(setattr, g.bit_generator, "state"))
+            for g, place in walk.generators.values()
         ]
-        self.found.append(("np.random", _Legacy()))
-        self.before = [generator.get() for _, generator in self.found]
+        # behind `np.random.normal` and its like stands one that keeps a normal number in hand beside its bits
+        legacy: Any = sys.modules["numpy.random"]
+        self.found.append(("np.random", partial(legacy.get_state, legacy=False), legacy.set_state))
+        self.before = [get() for _, get, _ in self.found]
 
     def moved(self) -> str | None:
         """The name of one that has drawn since."""
-        for (name, generator), before in zip(self.found, self.before, strict=True):
-            if not _equal(generator.get(), before):
+        for (name, get, _), before in zip(self.found, self.before, strict=True):
+            if not _equal(get(), before):
                 return name
         return None
 
     def restore(self) -> None:
         """Put all back."""
-        for (_, generator), before in zip(self.found, self.before, strict=True):
-            generator.put(before)
+        for (_, _, put), before in zip(self.found, self.before, strict=True):
+            put(before)
 
 
 class Iterators:
@@ -247,31 +319,6 @@ def _position(value: Any) -> Any:
     if isinstance(value, list):  # of what is left, made anew
         return len(value)  # pyright: ignore[reportUnknownArgumentType]
     return value if isinstance(value, (int, str)) else id(value)
-
-
-class _Bits:
-    """The state of a generator."""
-
-    def __init__(self, generator: Any) -> None:
-        self.bits = generator.bit_generator
-
-    def get(self) -> Any:
-        return self.bits.state
-
-    def put(self, state: Any) -> None:
-        self.bits.state = state
-
-
-class _Legacy:
-    """The state behind `np.random.normal` and its like, which keeps a normal number in hand beside its bits."""
-
-    module: Any = sys.modules["numpy.random"]
-
-    def get(self) -> Any:
-        return self.module.get_state(legacy=False)
-
-    def put(self, state: Any) -> None:
-        self.module.set_state(state)
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -44,14 +44,16 @@ from chainrule.compiler.trace import Traced
 class Miss:
     """What the generated function gives where its specialisation does not hold.
 
-    `eager`: why no other would, and the function has to run as it is; `failed`: because its trace or its program did.
+    `eager`: why no other would, and the function has to run as it is; `failed`: because its trace or its program did;
+    `lasting`: every call will.
     """
 
-    __slots__ = ("eager", "failed")
+    __slots__ = ("eager", "failed", "lasting")
 
-    def __init__(self, eager: str = "", failed: bool = False) -> None:
+    def __init__(self, eager: str = "", failed: bool = False, lasting: bool = False) -> None:
         self.eager = eager
         self.failed = failed
+        self.lasting = lasting
 
 
 MISS = Miss()
@@ -81,7 +83,8 @@ class Guards(Checks):
         super().__init__(traced, _entered_names(traced))
         self.walk = traced.walk
         self.inputs = inputs
-        self.wanted = {i.number for i in inputs}
+        self.in_program = {i.number for i in inputs}
+        self.wanted = self.in_program | traced.results.inputs | traced.arithmetic.used
         """Numbers of the inputs that the program, or what it leaves, refers to."""
         self.unshared = {i.number for i in traced.written}
         """Numbers of those that are written: a tensor whose memory a graph keeps moves first."""
@@ -165,9 +168,9 @@ class Guards(Checks):
             if thing.number not in self.met:
                 self._constant(thing)
                 self.met.add(thing.number)
-                more = self._open(thing)
-                while more:
-                    more += self._open(more.pop(0))
+                todo.append(thing)
+                while todo:
+                    todo += self._open(todo.pop(0))
         self._flush()
 
     def _code(self) -> None:
@@ -264,9 +267,9 @@ class Guards(Checks):
             self._fact(Place(thing, key), (value.shape, str(value.dtype)))
             self._array(thing, key, text, value)
             return None
-        if isinstance(value, (bool, int, float, str, type(None))):
-            self._fact(Place(thing, key), value)
         found = self._number_input(thing, key)
+        if isinstance(value, (bool, int, float, str, type(None))):
+            self._fact(Place(thing, key), kind_of(value) if found is not None else value)
         if found is not None:
             self._number(found, text, value)
         elif not isinstance(value, ATOMS):
@@ -321,7 +324,7 @@ class Guards(Checks):
             self._test(f"{name}.dtype == {self.code.constant(value.dtype)} and {name}.shape == ()")
             return
         self._test(f"{name}.__class__ is {kind.__name__}")
-        if kind is int:
+        if kind is int and found.number in self.in_program:
             self._test(f"-9223372036854775808 <= {name} <= 9223372036854775807")
         elif is_option(found.places[0].path):
             self._test(name)  # a term that is off is left out of the program
@@ -364,6 +367,6 @@ def _entered_names(traced: Traced) -> set[str]:
 
 def used_inputs(traced: Traced, outputs: Iterable[Equation]) -> list[Input]:
     """The inputs that a program needs, or that are left behind themselves."""
-    needed = {e.number for e in reach_equations([*outputs, *traced.run.trace.flagged])}
+    needed = {e.number for e in reach_equations(list(outputs))}
     numbers = traced.results.inputs | {i.number for i in traced.written}
-    return [i for i in traced.run.inputs if i.equation.number in needed or i.number in numbers]
+    return [i for i in traced.run.inputs if i.equation.number in needed or (i.number in numbers and i.is_array)]

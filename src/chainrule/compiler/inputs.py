@@ -16,6 +16,9 @@ Path = tuple[Any, ...]
 class EagerError(Exception):
     """The function cannot run compiled, for the reason given, and runs as it is."""
 
+    is_lasting = False
+    """Whether it is the function's own doing, so that every call will run as it is."""
+
 
 class AgainError(Exception):
     """The trace has to begin again, knowing more."""
@@ -34,14 +37,11 @@ class Choices:
 
     def is_live(self, place: Place, value: Any) -> bool:
         """Whether a number is an input: arguments, the floats of an optimiser's groups, and what was seen to change."""
-        kind = kind_of(value)
-        if kind not in (int, float) and not isinstance(value, SCALAR):
-            return False
         path = place.path
         if path in self.guarded:
             return False
         if is_option(path):  # zero switches a term off, which the program then does not have
-            return value != 0.0 and (kind is float or path in self.lifted)
+            return value != 0.0 and (kind_of(value) is float or path in self.lifted)
         return path in self.lifted or (place.owner.given and _is_argument(place.owner))
 
 
@@ -71,6 +71,6 @@ class Input:
         self.places = [place]
         kind = kind_of(value)
         weak = kind in (int, float)
-        like = np.asarray(value)
+        like = np.zeros((), np.int64) if kind is int else np.asarray(value)
         self.box = Abstract(like.shape, like.dtype, None, weak, fixed=weak or isinstance(value, SCALAR))
         self.equation = self.box.equation

@@ -20,7 +20,7 @@ import numpy as np
 
 from chainrule import modes
 from chainrule.compiler.differentiable import Differentiable
-from chainrule.compiler.effects import is_an_optimisers, users_line
+from chainrule.compiler.effects import is_an_optimisers, remedy_for, users_line
 from chainrule.compiler.executors import compiler, name_of_executor, prepare
 from chainrule.compiler.guards import MISS, Miss
 from chainrule.compiler.inputs import AgainError, Choices, EagerError
@@ -32,11 +32,12 @@ from chainrule.compiler.specialisation import Specialisation, program_of
 from chainrule.compiler.state import State
 from chainrule.compiler.strict import compared
 from chainrule.compiler.trace import Run, Traced
-from chainrule.errors import ArgumentError, TraceError, describe, explain
+from chainrule.errors import ArgumentError, GraphError, TraceError, describe, explain
 
 _WARN_AFTER = 8
-_REST = 64
-"""How many calls run as they are where compiling them was in vain."""
+_PAUSE, _LONGEST_PAUSE = 64, 100_000
+"""How many calls run as they are where compiling them was in vain; eight times as many the next time."""
+_REASONS = 50
 _KEPT = 64
 """How many specialisations are kept; beyond that the one that was not used for longest goes."""
 _all: weakref.WeakSet[Jit] = weakref.WeakSet()
@@ -69,6 +70,8 @@ class Jit:
         """How many specialisations were made in a row that held for no second call."""
         self._rest = 0
         """How many calls run as they are before another attempt."""
+        self._pause = _PAUSE
+        self._warned: set[str] = set()
         self._stats: dict[str, Any] = {"compilations": 0, "traces": 0, "eager": 0, "careful": 0, "reasons": [], "seconds": 0.0}  # fmt: skip
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -125,7 +128,7 @@ class Jit:
             made = self._specialise(arguments, keywords, careful=False)
         except EagerError as error:
             known[0], known[2] = str(error), 2 * known[1] - 1  # tried again at the 2nd, 4th, 8th such call
-            return Miss(str(error), failed=True)
+            return Miss(str(error), failed=True, lasting=error.is_lasting)
         del self._refused[key]
         self._first(made)
         self._run = partial(self._first_hit, made)
@@ -137,16 +140,30 @@ class Jit:
     def _as_it_is(self, miss: Miss, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """The function itself; where its trace or program failed and it fails too, all is as before."""
         self._stats["eager"] += 1
-        if f"eager: {miss.eager}" not in self._stats["reasons"]:
-            self._stats["reasons"].append(f"eager: {miss.eager}")
+        self._say(f"eager: {miss.eager}")
         if not miss.failed:
             return self.function(*arguments, **keywords)
         state = State(self.function, arguments, keywords)
         try:
-            return self.function(*arguments, **keywords)
+            result = self.function(*arguments, **keywords)
         except Exception:
             state.restore()
             raise
+        if miss.lasting:
+            self._warn("", f"{self!r} runs as it is: {miss.eager}", 4)
+        return result
+
+    def _say(self, reason: str) -> None:
+        """Note a reason, each once, and no more than a screen of them."""
+        reasons = self._stats["reasons"]
+        if reason not in reasons and len(reasons) < _REASONS:
+            reasons.append(reason)
+
+    def _warn(self, cause: str, text: str, level: int) -> None:
+        """Warn of each cause once, at the user's line."""
+        if cause not in self._warned:
+            self._warned.add(cause)
+            warnings.warn(text, stacklevel=level)
 
     def _first(self, made: Specialisation) -> None:
         self._made.insert(0, made)
@@ -170,9 +187,13 @@ class Jit:
         return made
 
     def _assembled(self, traced: Traced) -> Specialisation:
-        derivatives = Differentiable(traced, self._compiled) if traced.live else None
-        program, inputs = program_of(traced, derivatives.outputs() if derivatives else ())
-        return Specialisation(traced, program, inputs, self._compiled(program), self._rescue, derivatives)
+        try:
+            derivatives = Differentiable(traced, self._compiled) if traced.live else None
+        except GraphError as error:
+            raise EagerError(str(error)) from error
+        plan = program_of(traced, derivatives.outputs() if derivatives else ())
+        execute = self._compiled(plan.program) if plan.program.outputs else None
+        return Specialisation(traced, plan, execute, self._rescue, derivatives)
 
     def _compiled(self, program: Program) -> Any:
         key = signature(program)
@@ -189,7 +210,7 @@ class Jit:
         except Exception as error:
             if self._executor is not None or name == "numpy":
                 raise
-            self._stats["reasons"].append(f"executed by NumPy: {type(error).__name__} in the native compiler: {error}")
+            self._say(f"executed by NumPy: {type(error).__name__} in the native compiler: {error}")
             return compiler("numpy")(program)
 
     def _rescue(self, made: Specialisation, arguments: tuple[Any, ...], keywords: dict[str, Any], drawn: Any) -> Any:
@@ -216,10 +237,10 @@ class Jit:
                 run.go()
                 if run.has_learnt() or run.is_over:
                     continue
-                for (
-                    refusal
-                ) in run.trace.refusals:  # the function caught it, and went a way that it goes in no other run
-                    raise refusal
+                if run.trace.lacking:
+                    raise EagerError(f"a traced array has no {run.trace.lacking}")
+                if run.trace.refusals:  # the function caught it, and went a way that it goes in no other run
+                    raise run.trace.refusals[0]
                 return Traced(run)
             except AgainError:
                 continue
@@ -235,7 +256,7 @@ class Jit:
             except Exception as error:
                 if self._guard_numbers(run):
                     continue
-                raise EagerError(f"{type(error).__name__} in the trace: {error}") from error
+                raise _uncompilable(error) from error
             finally:
                 run.restore()
         raise EagerError("its numbers do not settle")
@@ -263,31 +284,36 @@ class Jit:
 
     def _note(self, made: Specialisation, careful: bool) -> None:
         """Say why there is a new specialisation, and warn where one value makes a new one again and again."""
-        reasons = self._stats["reasons"]
         if careful:
-            reasons.append("careful: a derivative met 0/0, 0·inf or NaN")
+            self._say("careful: a derivative met 0/0, 0·inf or NaN")
             return
         if not self._made:
-            reasons.append("first call")
+            self._say("first call")
             return
         before, now = self._made[0].facts, made.facts
-        changed = [path for path in now if path in before and _differs(before[path][1], now[path][1])]
+        changed = [path for path in now if path in before and not _is_one(before[path][1], now[path][1])]
         new = [path for path in (*now, *before) if (path in now) != (path in before)]
         path = next(iter([*changed, *new]), None)
-        if path is None:
-            reasons.append("an object is another")
-            return
-        name = now.get(path, before.get(path, ("", None)))[0]
-        was, is_now = (_shown(facts.get(path, ("", "nothing"))[1]) for facts in (before, now))
-        reasons.append(f"{name}: {is_now}, was {was}")
+        name = "something" if path is None else now.get(path, before.get(path, ("", None)))[0]
+        was, is_now = ("an object", "another") if path is None else (
+            _shown(facts.get(path, ("", "nothing"))[1]) for facts in (before, now)
+        )  # fmt: skip
+        self._say(f"{name}: {is_now}, was {was}")
+        self._count(name, f"{is_now}, was {was}")
+
+    def _count(self, name: str, change: str) -> None:
+        """Warn, and let the function rest, where one cause makes a new specialisation again and again."""
         self._changed[name] = self._changed.get(name, 0) + 1
         self._in_vain += 1
         vain = self._in_vain >= _WARN_AFTER
-        if self._changed[name] == _WARN_AFTER or vain:
-            self._in_vain, self._rest = 0, _REST if vain else 0
-            fault = f"{self!r} was compiled {_WARN_AFTER} times because {name} changed"
+        if vain:  # next time one attempt is enough
+            self._in_vain, self._rest, self._pause = _WARN_AFTER - 1, self._pause, min(8 * self._pause, _LONGEST_PAUSE)
+        if vain or self._changed[name] == _WARN_AFTER:
             after = "; it runs as it is for a while" if vain else ""
-            warnings.warn(f"{fault}: {is_now}, was {was}{after}", stacklevel=5)
+            remedy = f"an array for {name} where its value is only computed with, or one that does not change"
+            self._warn(
+                name, f"{self!r} is compiled again and again because {name} changes: {change}{after} · try {remedy}", 8
+            )
 
     # ------------------------------------------------------------------------------------------------ looking at it
     def stats(self) -> dict[str, Any]:
@@ -337,14 +363,23 @@ class Bound(partial[Any]):
         return getattr(self.func, name)
 
 
-def _differs(before: Any, now: Any) -> bool:
-    """Whether two facts are not the same; an array's type is a tuple, which NumPy's numbers would compare with."""
-    return type(before) is not type(now) or bool(before != now)
-
-
 def _nothing(*_: Any) -> Miss:
     """What runs while nothing is compiled."""
     return MISS
+
+
+def _uncompilable(error: Exception) -> EagerError:
+    """What an error in a trace means: eager mode will meet it too, or can do what a trace cannot."""
+    text, where = str(error), users_line(error)
+    if "has no derivative rule" in text:
+        text = text.split(" · ", 1)[0].replace("has no derivative rule in chainrule", "cannot be compiled")
+    made = EagerError(f"{type(error).__name__} in the trace: {text}" + (f" · at {where}" if where else ""))
+    made.is_lasting = True
+    return made
+
+
+def _is_one(a: Any, b: Any) -> bool:
+    return kind_of(a) is kind_of(b) and a == b
 
 
 def _types(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -354,16 +389,22 @@ def _types(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, type):  # of a number
+        return f"one of class {value.__name__}"
     if kind_of(value) is tuple:  # the type of an array
         return describe(np.broadcast_to(np.zeros((), value[1]), value[0]))
     return repr(value)[:40]
 
 
 def _name_line(error: TraceError) -> None:
-    """Say at which line of the user's."""
-    where = users_line(error)
-    if where and where not in str(error):
-        error.args = (f"{error} · at {where}",)
+    """Say at which line of the user's, and what to write there instead."""
+    where, text = users_line(error), str(error)
+    if not where or where in text:
+        return
+    remedy = remedy_for(error)
+    if remedy and " · try " in text:
+        text = f"{text.split(' · try ', 1)[0]} · try {remedy}"
+    error.args = (f"{text} · at {where}",)
 
 
 def jit(f: Any = None, *, strict: bool = False, executor: str | None = None) -> Any:

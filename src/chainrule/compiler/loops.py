@@ -270,15 +270,12 @@ def _build(trace: Any, body: _Body, carried: list[_Carried], rows: list[Any], tu
     free = [pair for number, pair in stays.items() if number not in known]
     outer = leant_on([*wanted, *walks], body.first)
     stand_ins = {e.number: Equation(None, (), (), e.shape, e.dtype) for e in outer}
-    instead = substituted([*wanted, *walks], stand_ins)
+    made = iter(substituted([*wanted, *walks], stand_ins))
+    outputs, flagged, watched = ([next(made) for _ in part] for part in (wanted, body.flagged, body.watched))
     inputs = [*read, *(mine for mine, _ in free), *stand_ins.values()]
-    inner = SimpleNamespace(
-        careful=trace.careful,
-        flagged=[instead[e.number] for e in body.flagged],
-        watched=[instead[e.number] for e in body.watched],
-    )
+    inner = SimpleNamespace(careful=trace.careful, flagged=flagged, watched=watched)
     targets = [*range(len(carried)), *(None for _ in results)]
-    program: Any = assemble(inner, inputs, [instead[e.number] for e in wanted], targets)  # pyright: ignore[reportArgumentType]
+    program: Any = assemble(inner, inputs, outputs, targets)  # pyright: ignore[reportArgumentType]
     program, kept = _without_unused(program, len(read))
     firsts = [1] * len(rows) + [0] * len(body.draws)
     loop = Loop(program, len(carried), firsts, turns, getattr(trace, "compile", compile_program))

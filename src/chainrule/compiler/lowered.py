@@ -23,6 +23,9 @@ class Lowered:
         plan = getattr(self.execute, "as_text", None)
         return equations_text(self.program) + (f"\n\n{plan()}" if plan is not None else "")
 
+    def __str__(self) -> str:
+        return self.as_text()
+
     def drawing(self) -> Any:
         """Boxes and arrows for `cr.draw`: the kernels, or without native code the equations."""
         schedule = getattr(self.execute, "schedule", None)

@@ -297,7 +297,7 @@ def _classified(value: Any) -> Kind:
     if issubclass(kind, late("Tensor")):
         return TENSOR
     if issubclass(type(value), type):
-        return OPAQUE if is_library(kind_of_module(value)) else CLASS
+        return OPAQUE if is_library(getattr(value, "__module__", "")) else CLASS
     if issubclass(type(value), (*_CLOSED, ARRAY)):
         return OPAQUE
     for base, known in ((tuple, TUPLE), (list, LIST), (dict, DICTIONARY)):
@@ -307,11 +307,6 @@ def _classified(value: Any) -> Kind:
         kind.__module__.startswith("chainrule") and hasattr(value, "__dict__")
     )
     return OPAQUE if hidden and not issubclass(type(value), types.SimpleNamespace) else OBJECT
-
-
-def kind_of_module(kind: Any) -> str:
-    """The module in which a class was written."""
-    return str(getattr(kind, "__module__", ""))
 
 
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"})

@@ -6,9 +6,11 @@ are measured here, by kernels made by the same code generation, and a kernel's t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from textwrap import wrap
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -45,6 +47,8 @@ class Report:
     """Operations a second at most, one thread, float32."""
     bandwidth: dict[int, float]
     """Bytes a second at most, by the bytes of an array that is doubled."""
+    call: float
+    """Seconds of the whole program, its own look at the arguments included, on as many threads as it runs on."""
 
     @property
     def seconds(self) -> float:
@@ -62,21 +66,25 @@ class Report:
         memory = ", ".join(f"{rate / 1e9:.0f} GB/s at {size >> 10} KiB" for size, rate in self.bandwidth.items())
         limits = f"limits of one thread: {self.flops / 1e9:.0f} GFLOP/s in float32; {memory}"
         calls = sum(row.calls for row in self.rows)
-        return "\n".join([f"{calls} kernels, {_time(self.seconds)}", head, *lines, limits])
+        about = f"{calls} kernels, {_time(self.seconds)}; with the call around them {_time(self.call)}"
+        return "\n".join([about, head, *lines, limits, "x0, x1 ... are inputs; ... stands for what is left out"])
 
     __str__ = as_text
 
 
 def _line(row: Row, total: float) -> str:
-    seconds = max(row.seconds, 1e-9)
-    of_limit = f"{min(row.bound / seconds, 1.0):8.0%}" if row.bound else f"{'':8}"
-    return (
-        f"{_time(row.seconds):>10} {row.seconds / total:6.1%} {row.calls:5} {row.flop / seconds / 1e9:8.1f} "
-        f"{row.moved / seconds / 1e9:7.1f} {of_limit}  {row.label}"
-    )
+    seconds = row.seconds
+    rates = f"{'':8} {'':7} {'':8}"  # the clock ticks every few nanoseconds
+    if seconds >= 2e-8 * row.calls:
+        of_limit = f"{min(row.bound / seconds, 1.0):8.0%}" if row.bound else f"{'':8}"
+        rates = f"{row.flop / seconds / 1e9:8.1f} {row.moved / seconds / 1e9:7.1f} {of_limit}"
+    label = row.label if len(row.label) <= 90 else f"{row.label[:87]}..."
+    return f"{_time(seconds):>10} {seconds / total:6.1%} {row.calls:5} {rates}  {label}"
 
 
 def _time(seconds: float) -> str:
+    if seconds < 1e-6:
+        return f"{seconds * 1e9:.0f} ns"
     return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
 
 
@@ -87,11 +95,21 @@ def report(executable: Any) -> Report:
     """
     if getattr(executable, "executor", "numpy") != "native":
         fault = "NumPy executes this program, an operation at a time, and there are no kernels to tell of"
-        raise ArgumentError(explain("explain", fault, remedy="pip install 'chainrule[jit]', or jit(executor='native')"))
+        raise ArgumentError(explain("explain", fault, remedy="pip install 'chainrule[jit]'"))
     flops, bandwidth = limits()
-    times = executable.profile(made_up(executable.schedule.types[: executable.inputs]))
-    rows = tuple(sorted(_rows(times, flops, bandwidth), key=lambda row: -row.seconds))
-    return Report(rows, flops, bandwidth)
+    values = made_up(executable.schedule.types[: executable.inputs])
+    rows = tuple(sorted(_rows(executable.profile(values), flops, bandwidth), key=lambda row: -row.seconds))
+    return Report(rows, flops, bandwidth, _seconds_of(lambda: executable(values)))
+
+
+def _seconds_of(call: Callable[[], Any], at_least: float = 0.05) -> float:
+    """The least of calls that fill some time."""
+    times: list[float] = []
+    while sum(times) < at_least:
+        start = perf_counter()
+        call()
+        times.append(perf_counter() - start)
+    return min(times)
 
 
 def made_up(types: Iterable[tuple[Any, Any]]) -> list[Any]:
@@ -173,26 +191,58 @@ def drawing(schedule: Any) -> tuple[list[tuple[tuple[str, ...], str]], list[tupl
     """Kernels as boxes, (lines, kind), and arrows from what writes an array to what reads it."""
     boxes: list[tuple[tuple[str, ...], str]] = []
     arrows: list[tuple[int, int]] = []
-    made: dict[Any, int] = {}
+    made: list[tuple[str, int, int, int]] = []
+    """What was written, the newest last: kind of place, from where to where, by which box."""
     for number, step in enumerate(schedule.steps):
         kernel = getattr(step, "kernel", None)
-        written = [step.operands[k] for k in kernel.written] if kernel else list(step.results)
         label = kernel.label if kernel else f"{getattr(step.equation, 'primitive', step.equation)}, by NumPy"
-        here: list[int] = []
+        writes = kernel.written if kernel else ()
+        if kernel and not writes:
+            continue  # it looks for NaN in an input
+        sources: list[int] = []
         for k, place in enumerate(step.operands):
-            if kernel and k in kernel.written and place[0] != "input":
+            if k in writes and place[0] != "input":
                 continue
-            if place not in made and place[0] in ("input", "constant"):
-                made[place] = len(boxes)
+            where = _where(step, k)
+            found = _writers(made, where)
+            if not found and place[0] in ("input", "constant"):
+                found = [len(boxes)]
+                made.append((where[0], where[1], where[2], len(boxes)))
                 boxes.append(((_name(place), *_type(schedule, place)), "leaf"))
-            if place in made:
-                here.append(made[place])
-        box = len(boxes)
-        last = number >= schedule.commit or any(place[0] == "output" for place in written)
-        boxes.append(((label,), "output" if last else "operation"))
-        arrows += [(source, box) for source in dict.fromkeys(here)]
-        made.update(dict.fromkeys(written, box))
+            sources += found
+        written = [_where(step, k) for k in writes] if kernel else [(p[0], p[1], p[1] + 1) for p in step.results]
+        last = number >= schedule.commit or any(kind == "output" for kind, *_ in written)
+        arrows += [(source, len(boxes)) for source in dict.fromkeys(sources)]
+        made += [(kind, first, end, len(boxes)) for kind, first, end in written]
+        boxes.append((tuple(wrap(label, 48)[:4]), "output" if last else "operation"))
     return boxes, arrows
+
+
+def _where(step: Any, k: int) -> tuple[str, int, int]:
+    """The place of an operand, and where it ends."""
+    kind, first = step.operands[k]
+    size = step.bytes[k] if kind == "arena" and getattr(step, "bytes", ()) else 1
+    return kind, first, first + size
+
+
+def _writers(made: list[tuple[str, int, int, int]], where: tuple[str, int, int]) -> list[int]:
+    """The boxes that wrote what stands there now: the newest for each part."""
+    kind, first, end = where
+    open_parts, found = [(first, end)], list[int]()
+    for other, start, stop, box in reversed(made):
+        if other != kind:
+            continue
+        left: list[tuple[int, int]] = []
+        for a, b in open_parts:
+            if start < b and a < stop:
+                found.append(box)
+                left += [(x, y) for x, y in ((a, start), (stop, b)) if x < y]
+            else:
+                left.append((a, b))
+        open_parts = left
+        if not open_parts:
+            break
+    return found
 
 
 def _name(place: tuple[str, int]) -> str:

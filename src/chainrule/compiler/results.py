@@ -60,23 +60,32 @@ class Results:
     """The code that makes what the trace left.
 
     `thing_of` and `input_of` tell what was there before: the thing that an object is, the number of the input whose box
-    it is.  `node_of` says what becomes of the node of a tensor that was computed: text for its new node.
+    it is.  `node_of` says what becomes of the node of a tensor that was computed: text for its new node;
+    `number_of`: the name of a number that Python computes.
     """
 
     def __init__(
         self, code: Code, thing_of: Callable[[Any], Thing | None], input_of: Callable[[Any], int | None],
-        node_of: Callable[[Any], str],
+        node_of: Callable[[Any], str], number_of: Callable[[Equation], str | None],
     ) -> None:  # fmt: skip
         self.code = code
         self.thing_of = thing_of
         self.input_of = input_of
         self.node_of = node_of
+        self.number_of = number_of
         self.outputs: list[Equation] = []
         self.things: set[int] = set()
         """Numbers of the things that the code refers to."""
         self.inputs: set[int] = set()
+        self.used: list[Any] = []
+        """Every box and tensor met, new and old."""
         self._made: dict[int, str] = {}
         self._kept: list[Any] = []
+
+    def fresh(self, equation: Equation) -> str:
+        """One more output of the program."""
+        self.outputs.append(equation)
+        return f"v{len(self.outputs) - 1}"
 
     def _named(self, value: Any, text: str) -> str:
         name = self._made[id(value)] = f"r{len(self.code.lines)}"
@@ -106,6 +115,7 @@ class Results:
         return self._group(value)
 
     def _array(self, box: Any, as_array: bool) -> str:
+        self.used.append(box)
         number = self.input_of(box)
         if number is not None:
             self.inputs.add(number)
@@ -114,8 +124,10 @@ class Results:
             source, primitive, parameters = box.source
             values = "".join(f", {self.code.literal(value)}" for value in parameters)
             return self._named(box, f"{self.code.constant(primitive.forward)}({self.expression(source)}{values})")
-        self.outputs.append(box.equation)
-        output = f"v{len(self.outputs) - 1}"
+        number = self.number_of(box.equation) if box.weak else None
+        if number is not None:
+            return number
+        output = self.fresh(box.equation)
         if box.weak:
             return self._named(box, f"{_NUMBER[box.dtype.kind]}({output})")
         if box.shape == ():
@@ -134,6 +146,7 @@ class Results:
         return self.input_of(box) is not None or id(box) in self._made
 
     def _tensor(self, tensor: Any) -> str:
+        self.used.append(tensor)
         kind = kind_of(tensor)
         self.code.space.update(new=object.__new__, leaf_node=leaf_node)
         data = self.expression(tensor.data, tensor.is_leaf and tensor.node is not None)
@@ -181,10 +194,10 @@ class Results:
 
     def _object(self, value: Any, kind: type) -> str:
         """An object of a class of the user's: made without its constructor, as copies are."""
-        if not self._holds_traced(value):
+        if kind.__basicsize__ > object.__basicsize__ + 16 or not self._holds_traced(value):
+            if self._holds_traced(value):
+                raise KeptError(kind.__name__)
             return self.code.constant(value)
-        if kind.__basicsize__ > object.__basicsize__ + 16:  # it holds more than its attributes
-            raise KeptError(kind.__name__)
         name = self._named(value, f"object.__new__({self.code.constant(kind)})")
         attributes: dict[str, Any] = dict(attributes_of(value))
         entries = "".join(f"{key!r}: {self.expression(held)}, " for key, held in attributes.items())

@@ -103,8 +103,8 @@ def leant_on(outputs: Sequence[Equation], since: int) -> list[Equation]:
     return [found[n] for n in sorted(found) if found[n].source is None]
 
 
-def substituted(outputs: Sequence[Equation], instead: dict[int, Equation]) -> dict[int, Equation]:
-    """By number, what `outputs` and all on the way to them become with others in place of those in `instead`."""
+def substituted(outputs: Sequence[Equation], instead: dict[int, Equation]) -> list[Equation]:
+    """The same equations with others in place of those whose numbers are given."""
     made = dict(instead)
     seen: dict[int, Equation] = {}
     todo = list(outputs)
@@ -115,4 +115,4 @@ def substituted(outputs: Sequence[Equation], instead: dict[int, Equation]) -> di
             todo += equation.arguments
     for number in sorted(seen):
         made[number] = seen[number].on(tuple(made[a.number] for a in seen[number].arguments))
-    return made
+    return [made[e.number] for e in outputs]

@@ -7,25 +7,29 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import copysign
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from chainrule import modes
+from chainrule.backends.abstract import Equation
 from chainrule.compiler.differentiable import Differentiable
 from chainrule.compiler.guards import MISS, Guards, Miss, used_inputs
 from chainrule.compiler.inputs import Input
 from chainrule.compiler.kinds import ARRAY, CELL, CLASS, OBJECT, SCALAR, TENSOR, kind_of
 from chainrule.compiler.program import Program
 from chainrule.compiler.results import Code, name_of
-from chainrule.compiler.simplify import assemble
+from chainrule.compiler.simplify import assemble, substituted
 from chainrule.compiler.trace import Effect, Traced, outputs_of
 from chainrule.core.graph import next_number, own_copy
 
+Path = tuple[Any, ...]
 _HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 _A_WHILE: Any = 10_000
 """How long NumPy may think about two arrays."""
 _KINDS = (np.ndarray, int, float)
+_BEYOND = Miss("a number that is another kind of number than when it was traced, or beyond 64 bits")
 _FAULTS = (AttributeError, LookupError, TypeError, ValueError, NameError)
 """What a check raises where something is missing or is no number: then the specialisation does not hold."""
 
@@ -34,36 +38,51 @@ class Specialisation:
     """What the compiled function runs for arguments and a state of one kind."""
 
     def __init__(
-        self, traced: Traced, program: Program, inputs: list[Input], execute: Any, rescue: Any,
-        derivatives: Differentiable | None,
-    ) -> None:  # fmt: skip
+        self, traced: Traced, plan: Plan, execute: Any, rescue: Any, derivatives: Differentiable | None
+    ) -> None:
         """`rescue`: called with this, the arguments and the draws where the careful program must run."""
-        self.program = program
+        self.program = plan.program
         self.execute = execute
         self.derivatives = derivatives
         self.careful: Specialisation | None = None
-        self.facts: dict[tuple[Any, ...], tuple[str, Any]] = {}
-        self.run = _written(self, traced, inputs, partial(rescue, self))
+        self.text = ""
+        self.facts: dict[Path, tuple[str, Any]] = {}
+        self.run = _written(self, traced, plan, partial(rescue, self))
 
 
-def program_of(traced: Traced, more: Sequence[Any] = ()) -> tuple[Program, list[Input]]:
-    """The program of a finished trace, and the inputs that it reads from places; draws come after them.
+class Plan(NamedTuple):
+    """A program, and what is passed to it: inputs from places, then numbers that Python computed, then draws."""
 
-    `more`: further outputs, after the fresh ones.
-    """
+    program: Program
+    inputs: list[Input]
+    numbers: list[Equation]
+
+
+def program_of(traced: Traced, more: Sequence[Any] = ()) -> Plan:
+    """The program of a finished trace.  `more`: further outputs, after the fresh ones."""
     outputs, targets = outputs_of(traced)
     fresh = len(traced.results.outputs)
     outputs[fresh:fresh] = more
     targets[fresh:fresh] = [None] * len(more)
-    inputs = used_inputs(traced, outputs)
+    trace: Any = traced.run.trace
+    # The equations of a result that is to be differentiated are kept whole.
+    numbers = [] if traced.live else traced.arithmetic.border([*outputs, *trace.flagged])
+    stand_ins = {e.number: Equation(None, (), (), e.shape, e.dtype) for e in numbers}
+    if numbers:
+        count = len(outputs), len(trace.flagged)
+        changed = substituted([*outputs, *trace.flagged, *trace.watched], stand_ins)
+        outputs, rest = changed[: count[0]], changed[count[0] :]
+        trace = SimpleNamespace(careful=trace.careful, flagged=rest[: count[1]], watched=rest[count[1] :])
+    inputs = used_inputs(traced, [*outputs, *trace.flagged])
     position = {i.number: k for k, i in enumerate(inputs)}
     draws = [equation for equation, _ in traced.run.trace.draws]
-    equations = [*(i.equation for i in inputs), *draws]
+    equations = [*(i.equation for i in inputs), *stand_ins.values(), *draws]
     where = [None if target is None else position[target] for target in targets]
-    return assemble(traced.run.trace, equations, outputs, where), inputs
+    return Plan(assemble(trace, equations, outputs, where), inputs, numbers)
 
 
-def _written(made: Specialisation, traced: Traced, inputs: list[Input], rescue: Any) -> Callable[..., Any]:
+def _written(made: Specialisation, traced: Traced, plan: Plan, rescue: Any) -> Callable[..., Any]:
+    inputs = plan.inputs
     guards = Guards(traced, inputs)
     guards.go()
     made.facts = guards.facts
@@ -72,7 +91,7 @@ def _written(made: Specialisation, traced: Traced, inputs: list[Input], rescue: 
     space.update(
         MISS=MISS, FAULTS=_FAULTS, ndarray=np.ndarray, asarray=np.asarray, copysign=copysign, modes=modes,
         next_number=next_number, move=_move, release=_release, rescue=rescue, Miss=Miss, OrderedDict=OrderedDict,
-        execute=getattr(made.execute, "entry", made.execute), write=OBJECT.write, delete=OBJECT.delete, failed=_failed,
+        execute=getattr(made.execute, "entry", made.execute), write=OBJECT.write, delete=OBJECT.delete, failed=_failed, BEYOND=_BEYOND,
     )  # fmt: skip
     derivatives = made.derivatives
     kept, nodes = derivatives.lines(traced, len(traced.results.outputs)) if derivatives else ([], [])
@@ -82,7 +101,7 @@ def _written(made: Specialisation, traced: Traced, inputs: list[Input], rescue: 
         *("    " + line for line in [*guards.lines, *_distinct(traced)]),
         "except FAULTS: return MISS",
         *_array_checks(code, traced, inputs, guards, made.execute),
-        *_running(traced, inputs, guards, made.execute, kept),
+        *_running(traced, plan, guards, made.execute, kept),
         *_unpacked(made.program),
         *_marks(traced, code),
         *nodes,
@@ -90,8 +109,8 @@ def _written(made: Specialisation, traced: Traced, inputs: list[Input], rescue: 
         *_effects(traced.effects, code),
         f"return {traced.answer}",
     ]
-    text = "def run(arguments, keywords, drawn=None):\n" + "\n".join("    " + line for line in body)
-    exec(compile(text, "<guards>", "exec"), space)
+    made.text = "def run(arguments, keywords, drawn=None):\n" + "\n".join("    " + line for line in body)
+    exec(compile(made.text, "<guards>", "exec"), space)
     return space["run"]
 
 
@@ -211,11 +230,19 @@ def _failed(error: Exception) -> Miss:
     return Miss(f"{type(error).__name__}: {error}", failed=True)
 
 
-def _running(traced: Traced, inputs: list[Input], guards: Guards, execute: Any, kept: list[str]) -> list[str]:
-    lines: list[str] = []
-    code = traced.code
+def _running(traced: Traced, plan: Plan, guards: Guards, execute: Any, kept: list[str]) -> list[str]:
+    code, inputs = traced.code, plan.inputs
+    checks = traced.arithmetic.checks(plan.numbers)
+    lines = [f"try: {'; '.join(traced.arithmetic.lines)}", "except Exception as error: return failed(error)", *checks]
+    if not traced.arithmetic.lines:
+        lines = checks
+    if not plan.program.outputs:
+        return lines
     direct = getattr(execute, "numbers", False)
     values = [f"x{i.number}" if direct or i.is_array else f"asarray(x{i.number})" for i in inputs]
+    for equation in plan.numbers:
+        name = str(traced.arithmetic.text(equation))
+        values.append(name if direct and equation.dtype.kind != "b" else f"asarray({name})")
     draws = [draw for _, draw in traced.run.trace.draws]
     if draws:
         calls = ", ".join(f"{code.constant(draw)}()" for draw in draws)
@@ -232,7 +259,7 @@ def _running(traced: Traced, inputs: list[Input], guards: Guards, execute: Any, 
     lines.append(f"if v.__class__ is not {'tuple' if has_guards else 'list'}:")
     if has_guards:
         written = [k for k, i in enumerate(inputs) if i in traced.written]
-        code.space["adapt"] = Adapted(guards.code.space["execute"], [i.equation for i in inputs], written)
+        code.space["adapt"] = Adapted(guards.code.space["execute"], plan.program.inputs, written)
         lines += [f"    if v is not None: v = adapt(({text}))", "    if v.__class__ is Miss: return v"]
     if not traced.run.trace.careful:
         lines.append("    if v is None: return rescue(arguments, keywords, drawn)")
@@ -248,7 +275,7 @@ def _unpacked(program: Program) -> list[str]:
 class Adapted:
     """Arrays of the right type that native code cannot take as they lie in memory: copied, and written back."""
 
-    def __init__(self, execute: Any, types: list[Any], written: list[int]) -> None:
+    def __init__(self, execute: Any, types: Sequence[Any], written: list[int]) -> None:
         self.execute = execute
         self.types = types
         self.written = written

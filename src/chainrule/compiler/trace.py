@@ -14,7 +14,8 @@ from typing import Any
 
 from chainrule.backends.abstract import Abstract, Equation, reach_equations
 from chainrule.backends.registry import is_foreign
-from chainrule.compiler.effects import Generators, Iterators, Watch, find_line, is_users, line_of
+from chainrule.compiler.arithmetic import Arithmetic
+from chainrule.compiler.effects import Generators, Iterators, Watch, find_line, is_users, line_of, telling_types
 from chainrule.compiler.inputs import AgainError, Choices, EagerError, Input
 from chainrule.compiler.kinds import (
     ARRAY,
@@ -51,6 +52,8 @@ class Noted(Trace):
         self.run = run
         self.refusals: list[Exception] = []
         """What was raised because it could not be traced, whoever caught it; without the frames that it went through."""
+        self.lacking = ""
+        """An attribute of NumPy's arrays that was asked for in vain."""
         self.compile = compile_program
         """What makes the body of a loop ready."""
 
@@ -61,6 +64,10 @@ class Noted(Trace):
         where = "" if frame is None else line_of(frame)
         text = str(error) if where in str(error) else f"{error} · at {where}"
         self.refusals.append(type(error).__new__(type(error), text))
+
+    def lacks(self, name: str) -> None:
+        if is_users(sys._getframe(2)):  # pyright: ignore[reportPrivateUsage]
+            self.lacking = name
 
     def slots(self) -> list[tuple[Any, Callable[[Any], None]]]:
         """What stands in all places now, each with the way to put something else there."""
@@ -138,8 +145,6 @@ class Run:
         if known is not None:
             known.places.append(place)
             return
-        if type(value) is int and abs(value) >= 2**63:
-            return
         made = Input(len(self.inputs), value, place)
         self.inputs.append(made)
         self._by_box[id(made.box)] = made
@@ -212,7 +217,7 @@ class Run:
         """Run the function on boxes; `restore` has to follow."""
         self._put_boxes()
         self._exchange_nodes()
-        with tracing(self.trace), self.watch.open():
+        with tracing(self.trace), telling_types(self.walk), self.watch.open():
             self.result = self.f(*self.arguments, **self.keywords)
 
     def restore(self) -> None:
@@ -265,7 +270,8 @@ class Traced:
         self.effects: list[Effect] = []
         self.live: list[Any] = []
         """Tensors left behind whose graph leads out of the function."""
-        self.results = Results(self.code, run.walk.thing, self._input_number, self._node_of)
+        self.arithmetic = Arithmetic(run.inputs, run.trace.numbers, self.code.literal)
+        self.results = Results(self.code, run.walk.thing, self._input_number, self._node_of, self.arithmetic.text)
         run.join()
         self._check_generators()
         self.written = [i for i in run.inputs if i.is_array and i.box.equation is not i.equation]

@@ -160,6 +160,8 @@ def general(primitive: Any, operands: Sequence[Any], parameters: tuple[Any, ...]
     if not tensors:
         if isinstance(out, Abstract):
             out.weak = not strong and primitive.name in _ARITHMETIC and all(map(is_weak, operands))
+            if out.weak:
+                modes.tracing.get().numbers.add(out.equation.number)
             if primitive.is_view and isinstance(datas[0], Abstract) and not (datas[0].fixed or out.fixed):
                 out.look_at(datas[0], primitive, parameters)
         return out

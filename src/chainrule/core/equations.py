@@ -37,6 +37,8 @@ class Trace:
         """What walks arrived at."""
         self.watched: list[Equation] = []
         """Operands of operations that may leave a NaN out."""
+        self.numbers: set[int] = set()
+        """The numbers of equations of Python numbers alone, which give Python numbers."""
         self.written: dict[int, tuple[weakref.ref[Abstract], Equation]] | None = None
         """While a branch runs, the boxes that it wrote to, with their equations of before."""
         self._constants: dict[int, tuple[Any, Equation]] = {}
@@ -56,6 +58,9 @@ class Trace:
 
     def refuse(self, error: Exception) -> None:
         """An error is about to be raised, because something cannot be traced."""
+
+    def lacks(self, name: str) -> None:
+        """An attribute was asked for that abstract arrays lack."""
 
     def slots(self) -> Iterable[tuple[Any, Callable[[Any], None]]]:
         """What stands in each place that may hold traced values, in a fixed order, and how to put something there."""

@@ -49,6 +49,8 @@ class Call(NamedTuple):
 
     kernel: Kernel
     operands: tuple[Place, ...]
+    bytes: tuple[int, ...] = ()
+    """How much of each operand's place belongs to it, where that is known; for drawings."""
 
 
 class Opaque(NamedTuple):

@@ -138,7 +138,7 @@ class Access:
     def picked(self, pointer: str, offset: str, dtype: Any, pattern: list[int]) -> str:
         """Entries not far from each other: neighbours are loaded, never beyond the last entry, and lanes taken from them."""
         w, s, width = self.w, scalar(dtype), self.e.width
-        llvm = "i8" if s.kind == "b" else s.llvm
+        llvm, _ = s.in_memory
         span = max(pattern) + 1
         piece = min(width, span)
         starts = [*range(0, span - piece, piece), span - piece]
@@ -171,7 +171,7 @@ class Access:
         if self.e.valid == width:
             return w.load(pointer, offset, dtype, width)
         s, at = scalar(dtype), w.address(pointer, offset, dtype)
-        llvm, suffix = ("i8", "i8") if s.kind == "b" else (s.llvm, s.suffix)
+        llvm, suffix = s.in_memory
         kind = typed(llvm, width)
         first = w.spread(w.value(f"load {llvm}, ptr {at}, align {s.bytes}"), llvm, width)
         name = f"llvm.masked.load.v{width}{suffix}.p0"
@@ -182,7 +182,7 @@ class Access:
     def gathered(self, pointer: str, offsets: str, dtype: Any) -> str:
         """Entries from anywhere."""
         width, w, s = self.e.width, self.w, scalar(dtype)
-        llvm, suffix = ("i8", "i8") if s.kind == "b" else (s.llvm, s.suffix)
+        llvm, suffix = s.in_memory
         kind = typed(llvm, width)
         at = w.value(f"getelementptr inbounds {llvm}, ptr {pointer}, <{width} x i64> {offsets}")
         name = f"llvm.masked.gather.v{width}{suffix}.v{width}p0"
@@ -219,14 +219,10 @@ class Access:
         dtype = e.nest.steps[out.value].dtype
         pointer, apart = e.pointer(out.target), self._apart(out.offset)
         pattern = self.pattern(out.offset)
-        if not apart and not any(out.offset.of(v) for v in (e.nest.vector, e.nest.short) if v is not None):
+        fixed = not apart and not any(out.offset.of(v) for v in (e.nest.vector, e.nest.short) if v is not None)
+        if fixed or e.width == 1:
             if e.width > 1:
                 value = e.value(out.value)
-            offset = self.offset(out.offset)
-            if out.adds:
-                value = Instructions(w, 1).apply("add", dtype, [w.load(pointer, offset, dtype), value])
-            w.store(value, pointer, offset, dtype)
-        elif e.width == 1:
             offset = self.offset(out.offset)
             for index, each in apart:
                 offset = w.multiply_add(index, each, offset)
@@ -253,7 +249,7 @@ class Access:
             w.store(value, pointer, offset, dtype, width)
             return
         s = scalar(dtype)
-        llvm, suffix = ("i8", "i8") if s.kind == "b" else (s.llvm, s.suffix)
+        llvm, suffix = s.in_memory
         kind = typed(llvm, width)
         if s.kind == "b":
             value = w.value(f"zext {typed('i1', width)} {value} to {kind}")
@@ -264,7 +260,7 @@ class Access:
 
     def _scatter(self, value: str, pointer: str, offsets: str, dtype: Any) -> None:
         width, w, s = self.e.width, self.w, scalar(dtype)
-        llvm, suffix = ("i8", "i8") if s.kind == "b" else (s.llvm, s.suffix)
+        llvm, suffix = s.in_memory
         kind = typed(llvm, width)
         if s.kind == "b":
             value = w.value(f"zext {typed('i1', width)} {value} to {kind}")
@@ -292,7 +288,7 @@ class Access:
         if self.e.width == 1 or not self.e.wide(s):
             self.w.store(value, pointer, offset, dtype)
         else:
-            self.w.store(value, pointer, offset, dtype, self.e.width) if self.e.valid == self.e.width else self.put(value, pointer, offset, dtype)  # fmt: skip
+            self.put(value, pointer, offset, dtype)
 
     def kept(self, s: int) -> str:
         pointer, offset = self._buffer(s)

@@ -221,10 +221,12 @@ class _Planner:
 
     def _call(self, made: Made) -> None:
         places = [self.place(e) for e in made.operands]
+        sizes = [e.size * e.dtype.itemsize for e in made.operands]
         for k, shift in enumerate(made.shifts):
             if shift:
-                places[k] = "arena", places[k][1] + shift * made.operands[k].dtype.itemsize
-        self.steps.append(Call(made.kernel, tuple(places)))
+                skipped = shift * made.operands[k].dtype.itemsize
+                places[k], sizes[k] = ("arena", places[k][1] + skipped), sizes[k] - skipped
+        self.steps.append(Call(made.kernel, tuple(places), tuple(sizes)))
 
     def memory(self, group: Group) -> Memory:
         return Memory(self.machine, self.lies(group), self.home, self._movable)

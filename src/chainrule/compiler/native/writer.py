@@ -22,6 +22,11 @@ class Scalar(NamedTuple):
     kind: str
     """"f" floating, "i" signed, "u" unsigned, "b" truth values (a byte in memory, `i1` in registers)."""
 
+    @property
+    def in_memory(self) -> tuple[str, str]:
+        """What lies in memory, and its suffix."""
+        return ("i8", "i8") if self.kind == "b" else (self.llvm, self.suffix)
+
 
 SCALARS: dict[str, Scalar] = {
     "float16": Scalar("half", 2, "f16", "f"),  # only moved and cast
@@ -112,7 +117,7 @@ class Writer:
         s = scalar(dtype)
         if offset == "0":
             return pointer
-        return self.value(f"getelementptr inbounds {'i8' if s.kind == 'b' else s.llvm}, ptr {pointer}, i64 {offset}")
+        return self.value(f"getelementptr inbounds {s.in_memory[0]}, ptr {pointer}, i64 {offset}")
 
     def load(self, pointer: str, offset: str, dtype: Any, width: int = 1) -> str:
         """`width` neighbours in memory."""
