@@ -181,7 +181,7 @@ def test_without_it_all_cores_count(monkeypatch: pytest.MonkeyPatch):
 
 PREPARES = """
 import os
-from chainrule.compiler.native import prepare
+from chainrule.compiler.native.runtime import prepare
 from tests.compiler.test_runtime_threads import chain
 import numpy as np
 prepare()
