@@ -201,3 +201,11 @@ def test_a_fork_waits_for_the_compiler():
     environment = {**os.environ, "CHAINRULE_CACHE_DIR": ""}
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", PREPARES], capture_output=True, text=True, timeout=120, check=False, env=environment)  # fmt: skip
     assert done.stdout.strip() == str([0] * 4), done.stderr
+
+
+@pytest.mark.parametrize("told", ["abc", "0", "-3", "1.5"])
+def test_an_environment_that_names_no_number_is_said_so(monkeypatch, told):
+    monkeypatch.setenv("CHAINRULE_NUM_THREADS", told)
+    monkeypatch.setattr(threads, "_number", 0)
+    with pytest.warns(UserWarning, match=f"CHAINRULE_NUM_THREADS={told} is no number of threads"):
+        assert threads.get_num_threads() >= 1
