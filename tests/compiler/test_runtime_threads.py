@@ -158,8 +158,6 @@ def test_forked_processes_go_on_without_the_threads():
         ({"CHAINRULE_NUM_THREADS": "3", "OMP_NUM_THREADS": "2"}, 3),
         ({"OMP_NUM_THREADS": "4"}, 4),
         ({"OMP_NUM_THREADS": "2,1"}, 2),
-        ({"CHAINRULE_NUM_THREADS": "0", "OMP_NUM_THREADS": "1"}, 1),
-        ({"CHAINRULE_NUM_THREADS": "many", "OMP_NUM_THREADS": "1"}, 1),
         ({"CHAINRULE_NUM_THREADS": "99999"}, 256),
     ],
 )
