@@ -80,7 +80,11 @@ def _cotangent(y: Any, cotangent: Any, graph: bool) -> Any:
         return wrap(_one_of(y.data), None) if graph else _one_of(y.data)
     ct: Any = cotangent if graph and is_tensor(cotangent) else raw(cotangent)
     if not is_tensor(ct):
-        ct = weak(ct, y.data) if isinstance(ct, (bool, int, float)) else lifted("backward", "cotangent", ct, copy=graph)
+        ct = (
+            weak(ct, y.data)
+            if issubclass(type(ct), (bool, int, float))
+            else lifted("backward", "cotangent", ct, copy=graph)
+        )
     if ct.shape != y.shape:
         raise ShapeError(explain("backward", "the cotangent does not have the shape of the value", y=y, cotangent=ct))
     if not (isinstance(raw(ct), Abstract) or isinstance(y.data, Abstract)):

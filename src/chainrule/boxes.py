@@ -140,8 +140,17 @@ class Writing:
     def __iter__(self: Any) -> Iterator[Any]:
         return (self[k] for k in range(len(self)))
 
-    def __format__(self: Any, spec: str) -> str:
-        return format(self.item(), spec) if spec else repr(self)
+    def __mul__(self: Any, other: Any) -> Any:
+        """A product; a number is asked for its value to repeat a list, as `[0] * n` does."""
+        return other * self.item() if self.weak and is_a_sequence(other) else elementwise.multiply(self, other)
+
+    def __rmul__(self: Any, other: Any) -> Any:
+        return other * self.item() if self.weak and is_a_sequence(other) else elementwise.multiply(other, self)
+
+
+def is_a_sequence(value: Any) -> bool:
+    """Whether a number repeats this, rather than multiplies it."""
+    return issubclass(type(value), (list, tuple, str, bytes))
 
 
 def _equip() -> None:

@@ -108,8 +108,9 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
     if len(now) != len(places) or any(a is not b for a, b in zip(places, now, strict=True)):
         fault = "a branch rebinds what it closes over, and nobody knows which branch is taken"
         raise TraceError(explain("cond", fault, remedy="the new value as a result, or a write in place"))
-    for box in {**after_yes, **after_no}:
-        ends = [Abstract(box.shape, box.dtype, after.get(box, box.equation)) for after in (after_yes, after_no)]
+    for key, (box, _) in {**after_yes, **after_no}.items():
+        both = [after.get(key, (box, box.equation))[1] for after in (after_yes, after_no)]
+        ends = [Abstract(box.shape, box.dtype, equation) for equation in both]
         trace.writes(box)
         box.equation = where(asked, *ends).equation
     leaves, structure = tree.flatten(yes)
@@ -117,18 +118,20 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
     return tree.unflatten(structure, [_selected(asked, a, b) for a, b in zip(leaves, others, strict=True)])
 
 
-def _branch(trace: Trace, f: Callable[..., Any], operands: Sequence[Any]) -> tuple[Tree, dict[Abstract, Equation]]:
+def _branch(
+    trace: Trace, f: Callable[..., Any], operands: Sequence[Any]
+) -> tuple[Tree, dict[int, tuple[Abstract, Equation]]]:
     """What a branch gives, and what it leaves in boxes that outlive it, which are then set back."""
     outer, trace.written = trace.written, {}
     try:
         result = f(*operands)
     finally:
         written, trace.written = trace.written, outer
-        ends: dict[Abstract, Equation] = {}
+        ends: dict[int, tuple[Abstract, Equation]] = {}
         for reference, before in written.values():
             box = reference()
             if box is not None:
-                ends[box], box.equation = box.equation, before
+                ends[id(box)], box.equation = (box, box.equation), before
     return result, ends
 
 

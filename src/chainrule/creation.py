@@ -82,7 +82,7 @@ def asarray(data: Any, dtype: Any = None) -> Tensor:
         return tensor(data, dtype)
     if is_foreign(data) or isinstance(data, Abstract):
         return wrap(data, None) if dtype is None else views.astype(wrap(data, None), dtype, copy=False)
-    if isinstance(data, np.ndarray) and data.dtype.kind in "biufc" and dtype in (None, data.dtype):  # pyright: ignore[reportUnknownMemberType]
+    if issubclass(type(data), np.ndarray) and data.dtype.kind in "biufc" and dtype in (None, data.dtype):  # pyright: ignore[reportUnknownMemberType]
         return wrap(data, None)
     return tensor(data, dtype)
 
@@ -177,7 +177,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, requi
     """
     if stop is None:
         start, stop = 0, start
-    floats = any(isinstance(value, float) for value in (start, stop, step))
+    floats = any(issubclass(type(value), float) for value in (start, stop, step))
     wanted = modes.default_dtype() if dtype is None and floats else dtype
     return Tensor(_made("arange", start=start, stop=stop, step=step, dtype=wanted), None, requires_grad)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from chainrule.modes import tracing
+
 
 class ChainruleError(Exception):
     """The root of all errors raised on purpose by chainrule."""
@@ -49,7 +51,16 @@ class RuleError(ChainruleError, TypeError):
 
 
 class TraceError(ChainruleError, RuntimeError):
-    """A program that cannot be traced on abstract arrays."""
+    """A program that cannot be traced on abstract arrays.
+
+    The open trace is told: where the user's code catches it, what follows would be no program of the function's.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        trace = tracing.get()
+        if trace is not None:
+            trace.refuse(self)
 
 
 class BranchError(TraceError):
@@ -119,7 +130,11 @@ def describe(value: Any) -> str:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if isinstance(shape, tuple) and dtype is not None:
         return f"{dtype_name(dtype)}[{', '.join(map(str, shape))}]"  # pyright: ignore[reportUnknownArgumentType]
-    text = repr(value)
+    token = tracing.set(None)  # in which an abstract array would be asked for its numbers
+    try:
+        text = repr(value)
+    finally:
+        tracing.reset(token)
     return f"{type(value).__name__} {text[:60]}…" if len(text) > 60 else text
 
 

@@ -304,11 +304,11 @@ def test_a_watched_input_is_looked_at_where_loops_read_it():
         return [RECORDS["surprisal"].call(x, y, "none"), RECORDS["matmul"].call(z, w)]
 
     program = traced(function, [x, w, y])._replace(watched=(0, 1))
-    lowered = lower(program, watch=True)
+    lowered = lower(program)
     assert lowered.watched == (1,)  # a product reads memory, so nobody looks at w on the way
     looks = [e for e in reach(lowered.outputs) if e.op == "watched"]
     assert [e.arguments[0].attribute for e in looks] == [0]
     for g, w_ in zip(evaluate(lowered.outputs, [x, w, y]), values(program, [x, w, y])[0], strict=True):
         np.testing.assert_array_equal(g, w_)
-    assert lower(program._replace(targets=(0, None)), watch=True).watched == (0, 1)
-    assert lower(program).watched == (0, 1)
+    assert lower(program._replace(targets=(0, None))).watched == (0, 1)
+    assert lower(program, watch=False).watched == (0, 1)

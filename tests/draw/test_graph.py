@@ -206,7 +206,9 @@ def test_arguments_outside_their_range():
         graph_of(engines.Value(1.0), max_nodes=0)
     with pytest.raises(ArgumentError, match="excess='drop'"):
         graph_of(engines.Value(1.0), excess="drop")
-    with pytest.raises(ArgumentError, match=r"result 1\.5, expected a scalar Value, a Tensor, a lowered program or a Graph"):
+    with pytest.raises(
+        ArgumentError, match=r"result 1\.5, expected a scalar Value, a Tensor, a lowered program or a Graph"
+    ):
         graph_of(1.5)
 
 

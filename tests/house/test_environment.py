@@ -49,7 +49,15 @@ def test_plain_torch_is_never_asked_for():
 
 
 def test_extras_include_those_they_name():
-    assert environment.included(["test", "oracle"]) == {"test", "walkthrough", "io", "data", "tensorboard", "jit", "oracle"}
+    assert environment.included(["test", "oracle"]) == {
+        "test",
+        "walkthrough",
+        "io",
+        "data",
+        "tensorboard",
+        "jit",
+        "oracle",
+    }
     with pytest.raises(SystemExit, match="no extra `tset`"):
         environment.included(["tset"])
 

@@ -118,10 +118,10 @@ def test_a_value_that_is_asked_for_raises(trace):
         lambda: x.numpy(), lambda: np.asarray(x), lambda: round(number), lambda: f"{number:.2f}", lambda: 1.0 in x,
         lambda: [1, 2][abstract(dtype=np.dtype(np.int64), requires_grad=False)], lambda: pickle.dumps(x),
         lambda: x.data.__bool__(), lambda: np.asarray(x.data), lambda: np.allclose(x, 1.0), lambda: bool(number > 0),
+        lambda: repr(x), lambda: f"{number}", lambda: str(x.data),
     ):  # fmt: skip
         with pytest.raises(BranchError, match="the value of an abstract array was asked for"):
             print(ask())
-    assert repr(x) == "tensor(Abstract([3], float64))"
 
 
 def test_transforms_run_on_abstract_arrays(trace):

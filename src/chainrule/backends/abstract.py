@@ -81,8 +81,27 @@ class Abstract:
         self.source = (source, primitive, parameters)
         source.views.append(weakref.ref(self))
 
+    @property
+    def __class__(self) -> Any:
+        """What this stands for, for whoever asks `isinstance`: code that tells arrays and numbers apart goes its usual way."""
+        if self.weak:
+            return {"b": bool, "i": int}.get(self.dtype.kind, float)
+        return self.dtype.type if self.fixed else np.ndarray
+
     def __repr__(self) -> str:
-        return f"Abstract({list(self.shape)}, {self.dtype})"
+        """Its type; of a value that a user's code makes into text, that would be a lie, so a trace is asked."""
+        return f"Abstract({list(self.shape)}, {self.dtype})" if modes.tracing.get() is None else self._concrete()
+
+    __str__ = __repr__
+
+    def __format__(self, how: str) -> str:
+        return repr(self) if not how else self._concrete()
+
+    def __hash__(self) -> int:
+        """Of a number the trace is asked; arrays have none."""
+        if self.fixed:
+            self._concrete()
+        raise TypeError("unhashable type: 'numpy.ndarray'")
 
     def _concrete(self, *_: Any) -> Any:
         trace = modes.tracing.get()

@@ -19,7 +19,7 @@ _namespaces: dict[type, Any] = {}
 
 def is_numpy(array: Any) -> bool:
     """Whether NumPy computes with this array; its 0-d results are scalars, not arrays."""
-    return isinstance(array, NUMPY_TYPES)
+    return issubclass(type(array), NUMPY_TYPES)  # an abstract array says that it is one
 
 
 def type_of(value: Any) -> Any:
@@ -34,7 +34,7 @@ def is_numpy_dtype(dtype: Any) -> bool:
 
 def is_number(array: Any) -> bool:
     """Whether this is one of NumPy's scalars, which cannot be written to."""
-    return isinstance(array, np.generic)
+    return issubclass(type(array), np.generic)
 
 
 def is_foreign(array: Any) -> bool:

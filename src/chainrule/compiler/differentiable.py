@@ -39,7 +39,7 @@ class Differentiable:
         self.live = traced.live
         self.compile = compile_program
         self.types = [(t.shape, t.dtype) for t in self.live]
-        self.parents = self._parents_of(traced)
+        self.parents: list[tuple[int, Thing | None]] = [*self._parents_of(traced)]
         """The tensors from outside that results depend on, as (number of the node in the trace, thing)."""
         self.hides = bool(traced.run.trace.watched)
         self.results = [t.data.equation for t in self.live]
@@ -50,10 +50,14 @@ class Differentiable:
         inputs = {i.equation.number for i in traced.run.inputs} | {e.number for e, _ in traced.run.trace.draws}
         self.needed = [e for e in reach_equations(self.results) if e.number in inputs]
         """Inputs that the equations are run on again."""
-        self.values = [_value_of(traced, thing) for _, thing in self.parents]
+        self.values = [_value_of(traced, thing) for _, thing in self.parents if thing is not None]
         """With which equation the value of each parent came in."""
         self.kept = [value.number in self.numbers for value in self.values]
         """Whether the first derivative reads it, so that a write into it would show."""
+
+    def forget(self) -> None:
+        """Let go of the objects that the trace saw: the next call may come with others, which is no reason to keep them."""
+        self.parents = [(number, None) for number, _ in self.parents]
 
     def _parents_of(self, traced: Traced) -> list[tuple[int, Thing]]:
         run = traced.run
@@ -127,10 +131,11 @@ class Differentiable:
         computed = {e.number: k for k, e in enumerate(self.outputs())}
         kept = [names.get(e.number) or f"v{first + computed[e.number]}" for e in self.residuals]
         again = [names[e.number] for e in self.needed]
-        nodes = "".join(f"{name_of(thing)}.node, " for _, thing in self.parents)
+        nodes = "".join(f"{name_of(thing)}.node, " for _, thing in self.parents if thing is not None)
         name = traced.code.constant(self)
         text = f"nodes = {name}.attach(({nodes}), [{', '.join(kept)}], [{', '.join(again)}])"
         traced.code.space["copied"] = _copied
+        self.forget()
         return before, [text]
 
     def outputs(self) -> list[Equation]:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compiler.kinds import is_library, kind_of
+from chainrule.compiler.kinds import OPAQUE, is_library, kind_of
 from chainrule.compiler.places import Walk, names_in
 from chainrule.core.calls import wrap
 from chainrule.errors import SideEffectError, explain
@@ -253,6 +253,38 @@ class Generators:
         """Put all back."""
         for (_, generator), before in zip(self.found, self.before, strict=True):
             generator.put(before)
+
+
+class Iterators:
+    """How far iterators are that were there before: what one gives would be a constant of the program."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.found = [t for t in walk if t.kind is OPAQUE and hasattr(kind_of(t.value), "__next__")]
+        self.before = [_position(t.value) for t in self.found]
+
+    def moved(self) -> str | None:
+        """The name of one that has moved since."""
+        for thing, before in zip(self.found, self.before, strict=True):
+            if _position(thing.value) != before:
+                return str(thing.first)
+        return None
+
+
+def _position(value: Any) -> Any:
+    """What tells where an iterator stands."""
+    if isinstance(value, types.GeneratorType):
+        frame: Any = value.gi_frame
+        return None if frame is None else (frame.f_lasti, [id(held) for held in frame.f_locals.values()])
+    if hasattr(kind_of(value), "__next__"):
+        try:
+            return _position(value.__reduce__()[1:])
+        except TypeError:
+            return repr(value)
+    if isinstance(value, tuple):
+        return [_position(part) for part in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list):  # of what is left, made anew
+        return len(value)  # pyright: ignore[reportUnknownArgumentType]
+    return value if isinstance(value, (int, str)) else id(value)
 
 
 class _Bits:

@@ -7,6 +7,7 @@ everything else by its identity.  Places that no code entered names, and from wh
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable
 from types import CodeType
 from typing import Any
@@ -32,9 +33,10 @@ from chainrule.compiler.kinds import (
     SPACE,
     TENSOR,
     TUPLE,
+    attributes_of,
     kind_of,
 )  # fmt: skip
-from chainrule.compiler.places import Place, Thing, names_in
+from chainrule.compiler.places import Place, Thing, functions_in, names_in
 from chainrule.compiler.results import name_of
 from chainrule.compiler.trace import Traced
 
@@ -157,6 +159,7 @@ class Guards(Checks):
                 self._constant(thing)
                 self.met.add(thing.number)
                 todo.append(thing)
+        self._code()
         while todo:  # what came with the arguments first, so that everything else can be compared with it
             todo.sort(key=lambda t: not t.given)
             todo += self._open(todo.pop(0))
@@ -169,6 +172,22 @@ class Guards(Checks):
                 while more:
                     more += self._open(more.pop(0))
         self._flush()
+
+    def _code(self) -> None:
+        """The functions that were entered have the code that they had, and are still what their classes have."""
+        for thing in self.walk:
+            if thing.kind is FUNCTION and thing.number in self.met and self._entered(thing.value.__code__):
+                self._test(f"{name_of(thing)}.__code__ is {self.code.constant(thing.value.__code__)}")
+            elif thing.kind is SPACE:  # a name that is not there may come to be
+                code = [c for c, space in self.traced.run.watch.codes.items() if space is thing.value]
+                named = {name for c in code for name in names_in(c) if name[0] == "."}
+                for key, held in thing.before.items():
+                    if held is MISSING and f".{key}" in named and not hasattr(builtins, key):
+                        self._test(f"{key!r} not in {name_of(thing)}")
+            elif thing.kind is CLASS:
+                for key, held in attributes_of(thing.value).items():
+                    if any(self._entered(f.__code__) for f in functions_in(held)):
+                        self._test(f"{name_of(thing)}.__dict__[{key!r}] is {self.code.constant(held)}")
 
     def _arguments(self) -> None:
         arguments, keywords = self.walk.arguments, self.walk.keywords
@@ -328,7 +347,9 @@ class Guards(Checks):
         elif thing.given or thing.kind.by_name:  # read by nobody, but a trace may have looked at its shape
             same = "" if thing.given else f"q is {self.code.constant(value)} or "
             dtype = self.code.constant(value.dtype)
-            self._test(f"((q := {text}) is not None and ({same}q.shape == {value.shape} and q.dtype == {dtype}))")
+            self._test(
+                f"((q := {text}).__class__ is ndarray and ({same}q.shape == {value.shape} and q.dtype == {dtype}))"
+            )
 
 
 def _is_fixed(thing: Thing) -> bool:

@@ -234,6 +234,10 @@ class Jit:
                 run.go()
                 if run.has_learnt() or run.is_over:
                     continue
+                for (
+                    refusal
+                ) in run.trace.refusals:  # the function caught it, and went a way that it goes in no other run
+                    raise refusal
                 return Traced(run)
             except AgainError:
                 continue
@@ -284,7 +288,7 @@ class Jit:
             self._say("first call")
             return
         before, now = self._made[0].facts, made.facts
-        changed = [path for path in now if path in before and not _is_one(before[path][1], now[path][1])]
+        changed = [path for path in now if path in before and _differs(before[path][1], now[path][1])]
         new = [path for path in (*now, *before) if (path in now) != (path in before)]
         path = next(iter([*changed, *new]), None)
         name = "something" if path is None else now.get(path, before.get(path, ("", None)))[0]
@@ -356,6 +360,11 @@ class Bound(partial[Any]):
         return getattr(self.func, name)
 
 
+def _differs(before: Any, now: Any) -> bool:
+    """Whether two facts are not the same; an array's type is a tuple, which NumPy's numbers would compare with."""
+    return type(before) is not type(now) or bool(before != now)
+
+
 def _nothing(*_: Any) -> Miss:
     """What runs while nothing is compiled."""
     return MISS
@@ -369,10 +378,6 @@ def _uncompilable(error: Exception) -> EagerError:
     made = EagerError(f"{type(error).__name__} in the trace: {text}" + (f" · at {where}" if where else ""))
     made.is_lasting = True
     return made
-
-
-def _is_one(a: Any, b: Any) -> bool:
-    return kind_of(a) is kind_of(b) and a == b
 
 
 def _types(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

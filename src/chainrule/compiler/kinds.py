@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ _LIBRARIES = frozenset({"", "chainrule", "numpy", *sys.stdlib_module_names}) - {
 """Generated code has no module's name."""
 
 
+@cache
 def is_library(module: Any) -> bool:
     """Whether code of this module's name is chainrule's, NumPy's or Python's own: its globals are no one's state."""
     return str(module).partition(".")[0] in _LIBRARIES or str(module).startswith("namedtuple_")

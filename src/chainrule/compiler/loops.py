@@ -182,7 +182,7 @@ class _Body:
 
 
 def _is_plain_same(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and isinstance(a, (bool, int, float, str)) and a == b  # pyright: ignore[reportUnknownArgumentType]
+    return type(a) is type(b) and issubclass(type(a), (bool, int, float, str)) and a == b  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _type(box: Abstract) -> tuple[Any, ...]:
@@ -207,9 +207,11 @@ def looped(trace: Trace, f: Callable[..., Any], carry: Any, rows: list[Any], for
         given = [_like(leaf, box) for leaf, box in zip(leaves, starts, strict=True)]
         body = _Body(trace, extra, first_number)
         handed = [_like(row, box) for row, box in zip(rows, turn, strict=True)]
+        refused = len(trace.refusals)
         try:
             after, result = body.run(f, tree.unflatten(structure, given), tree.unflatten(form, handed))
         except TraceError:
+            del trace.refusals[refused:]
             return None  # written out, perhaps its numbers are known
         if not body.strange:
             break
@@ -347,7 +349,7 @@ def _is_value(leaf: Any) -> bool:
     """Whether a leaf can be computed by a program, and no gradient flows through it."""
     if is_tensor(leaf):
         return leaf.node is None or is_freed(leaf.node)
-    return is_weak(leaf) or isinstance(leaf, (Abstract, np.ndarray, np.generic))
+    return is_weak(leaf) or issubclass(type(leaf), (Abstract, np.ndarray, np.generic))
 
 
 def _equation(trace: Trace, leaf: Any) -> Equation:
@@ -360,7 +362,7 @@ def _box_of(leaf: Any) -> Abstract:
     data = raw(leaf)
     like: Any = data if hasattr(data, "dtype") else np.asarray(data)
     return Abstract(
-        like.shape, like.dtype, None, is_weak(data), isinstance(data, np.generic) or getattr(data, "fixed", False)
+        like.shape, like.dtype, None, is_weak(data), issubclass(type(data), np.generic) or getattr(data, "fixed", False)
     )
 
 

@@ -256,10 +256,15 @@ class Walk:
                 continue
             self._add(base, CLASS, Place(self.root, base.__qualname__), False)
             for held in vars(base).values():
-                f = getattr(held, "__func__", getattr(held, "fget", held))
-                f = getattr(f, "function", f)
-                if isinstance(f, types.FunctionType) and self.thing(f) is None:
-                    self._add(f, FUNCTION, Place(self.root, f.__qualname__), False)
+                for f in functions_in(held):
+                    if self.thing(f) is None:
+                        self._add(f, FUNCTION, Place(self.root, f.__qualname__), False)
+
+
+def functions_in(held: Any) -> list[types.FunctionType]:
+    """The functions of what a class holds: of a method, a property, a compiled function."""
+    found = (getattr(held, name, None) for name in ("__func__", "fget", "fset", "fdel", "func", "function"))
+    return [f for f in (held, *found) if isinstance(f, types.FunctionType)]
 
 
 def _parts_of(value: Any) -> tuple[str, ...]:
@@ -330,4 +335,6 @@ def names_in(code: types.CodeType) -> frozenset[str]:
             names.add(found)
         elif isinstance(found, (tuple, frozenset)):
             todo += found  # pyright: ignore[reportUnknownArgumentType]
+    if ".globals" in names:  # which is asked for them by text
+        names.update(f".{name}" for name in tuple(names) if name[0] != ".")
     return frozenset(names)

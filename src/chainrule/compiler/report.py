@@ -98,7 +98,7 @@ def made_up(types: Iterable[tuple[Any, Any]]) -> list[Any]:
     """Arrays of these types: small numbers, and zeros where they may be indices."""
     made: list[Any] = []
     for shape, dtype in types:
-        array = np.zeros(shape, dtype)
+        array: Any = np.zeros(shape, dtype)
         if array.dtype.kind == "f":
             array.flat = 0.1 + np.arange(array.size) % 97 / 100
         made.append(array)

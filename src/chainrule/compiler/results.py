@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import types
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -169,6 +169,10 @@ class Results:
         if kind in (dict, OrderedDict):
             entries = "".join(f"{self.code.literal(k)}: {self.expression(v)}, " for k, v in value.items())
             return self._named(value, f"{{{entries}}}" if kind is dict else f"OrderedDict({{{entries}}})")
+        if kind is deque:
+            entries = "".join(self.expression(entry) + ", " for entry in value)
+            self.code.space["deque"] = deque
+            return self._named(value, f"deque([{entries}], {value.maxlen})")
         if kind in _SETS and all(isinstance(entry, ATOMS) for entry in value):
             return self._named(value, f"{kind.__name__}({self.code.constant(kind(value))})")
         if _is_named_tuple(kind):
@@ -213,7 +217,7 @@ class Results:
             self._kept.append(found)
             if isinstance(found, dict):
                 todo += found.values()  # pyright: ignore[reportUnknownArgumentType]
-            elif isinstance(found, (list, tuple, set, frozenset)):
+            elif isinstance(found, (list, tuple, set, frozenset, deque)):
                 todo += found  # pyright: ignore[reportUnknownArgumentType]
             else:
                 todo += OBJECT.read(found).values()

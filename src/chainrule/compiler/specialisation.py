@@ -29,7 +29,7 @@ Path = tuple[Any, ...]
 _HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 _A_WHILE: Any = 10_000
 """How long NumPy may think about two arrays."""
-_ARRAYS = (np.ndarray, np.generic, int, float)
+_KINDS = (np.ndarray, int, float)
 _BEYOND = Miss("a number that is another kind of number than when it was traced, or beyond 64 bits")
 _FAULTS = (AttributeError, LookupError, TypeError, ValueError, NameError)
 """What a check raises where something is missing or is no number: then the specialisation does not hold."""
@@ -267,13 +267,13 @@ def _running(traced: Traced, plan: Plan, guards: Guards, execute: Any, kept: lis
     lines.append("except Exception as error: return failed(error)")
     has_guards = getattr(execute, "guards", False)
     lines.append(f"if v.__class__ is not {'tuple' if has_guards else 'list'}:")
-    if not traced.run.trace.careful:
-        lines.append("    if v is None: return rescue(arguments, keywords, drawn)")
     if has_guards:
         written = [k for k, i in enumerate(inputs) if i in traced.written]
         code.space["adapt"] = Adapted(guards.code.space["execute"], plan.program.inputs, written)
         text = "".join(value + ", " for value in values)
-        lines += [f"    v = adapt(({text}))", "    if v.__class__ is Miss: return v"]
+        lines += [f"    if v is not None: v = adapt(({text}))", "    if v.__class__ is Miss: return v"]
+    if not traced.run.trace.careful:
+        lines.append("    if v is None: return rescue(arguments, keywords, drawn)")
     return [*lines, "    v = list(v)"]
 
 
@@ -292,7 +292,7 @@ class Adapted:
         self.written = written
 
     def __call__(self, values: Sequence[Any]) -> Any:
-        if not all(isinstance(value, _ARRAYS) for value in values):
+        if not all(isinstance(value, SCALAR) or kind_of(value) in _KINDS for value in values):
             return MISS
         arrays = [np.asarray(value) for value in values]
         for array, like in zip(arrays, self.types, strict=False):

@@ -7,6 +7,7 @@ a program, where its inputs stand, and what is to be written where (`Traced`).
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from chainrule.backends.abstract import Abstract, Equation, reach_equations
 from chainrule.backends.registry import is_foreign
 from chainrule.compiler.arithmetic import Arithmetic
-from chainrule.compiler.effects import Generators, Watch, find_line
+from chainrule.compiler.effects import Generators, Iterators, Watch, find_line, is_users, line_of
 from chainrule.compiler.inputs import AgainError, Choices, EagerError, Input
 from chainrule.compiler.kinds import (
     ARRAY,
@@ -49,8 +50,18 @@ class Noted(Trace):
     def __init__(self, careful: bool, run: Run, compile_program: Any) -> None:
         super().__init__(careful)
         self.run = run
+        self.refusals: list[Exception] = []
+        """What was raised because it could not be traced, whoever caught it; without the frames that it went through."""
         self.compile = compile_program
         """What makes the body of a loop ready."""
+
+    def refuse(self, error: Exception) -> None:
+        frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while frame is not None and not is_users(frame):
+            frame = frame.f_back
+        where = "" if frame is None else line_of(frame)
+        text = str(error) if where in str(error) else f"{error} · at {where}"
+        self.refusals.append(type(error).__new__(type(error), text))
 
     def slots(self) -> list[tuple[Any, Callable[[Any], None]]]:
         """What stands in all places now, each with the way to put something else there."""
@@ -99,6 +110,7 @@ class Run:
         self.outer: dict[int, tuple[Thing, Any]] = {}
         """By the number of its node: a tensor that was computed outside, and what stands for it where walks arrive."""
         self.generators = Generators(self.walk)
+        self.iterators = Iterators(self.walk)
         self.result: Any = None
         self.is_over = False
         """Whether it has to begin again, though the function may have caught what said so."""
@@ -277,6 +289,10 @@ class Traced:
         return f"nodes[{len(self.live) - 1}]"
 
     def _check_generators(self) -> None:
+        name = self.run.iterators.moved()
+        if name is not None:
+            fault = f"{name} moves on: an iterator would give its next value once, and that be a constant"
+            raise SideEffectError(explain("jit", fault, remedy="what it gives as an argument"))
         name = self.run.generators.moved()
         if name is not None:
             self.run.generators.restore()

@@ -76,8 +76,8 @@ def weak(value: Any, beside: Any) -> Any:
     """
     if not (is_numpy(beside) or isinstance(beside, Abstract)):
         xp = namespace_of(beside)
-        floats = isinstance(value, float) and not xp.isdtype(beside.dtype, "real floating")
-        return xp.asarray(value, dtype=None if floats or isinstance(value, bool) else beside.dtype)
+        floats = issubclass(type(value), float) and not xp.isdtype(beside.dtype, "real floating")
+        return xp.asarray(value, dtype=None if floats or type(value) is bool else beside.dtype)
     dtype = np.result_type(beside.dtype, value)
     try:
         return np.array(value, dtype)

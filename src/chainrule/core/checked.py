@@ -33,7 +33,7 @@ def checked(name: str, a: str, rule: Callable[..., Any], read: tuple[str, ...], 
         wanted = named[own_type]
         given = {n: named[n] for n in read}
         g = rule(ct, **given)
-        if isinstance(g, (int, float)) and not isinstance(g, np.generic):
+        if issubclass(type(g), (int, float)) and not issubclass(type(g), np.generic):
             g = np.asarray(g, wanted.dtype)
         if not _is_real(g):
             fault = f"the rule for {a} gives no array of numbers"
@@ -50,7 +50,7 @@ def checked(name: str, a: str, rule: Callable[..., Any], read: tuple[str, ...], 
 
 
 def _is_real(g: Any) -> bool:
-    if is_tensor(g) or isinstance(g, (np.ndarray, np.generic)):
+    if is_tensor(g) or issubclass(type(g), (np.ndarray, np.generic)):
         return dtype_kind(g.dtype) in "biuf"  # pyright: ignore[reportUnknownMemberType]
     return isinstance(g, Abstract) or is_foreign(g)
 

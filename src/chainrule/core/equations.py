@@ -28,6 +28,8 @@ class Trace:
 
     def __init__(self, careful: bool = False) -> None:
         self.careful = careful
+        self.refusals: list[Exception] = []
+        """What was raised because it could not be traced, whoever caught it."""
         self.draws: list[tuple[Equation, Draw]] = []
         """Inputs that are drawn anew in each run, in this order."""
         self.generator = around()
@@ -53,6 +55,9 @@ class Trace:
 
     def asked(self, box: Abstract) -> None:
         """The value of a box is asked for; where this does not raise, BranchError is raised."""
+
+    def refuse(self, error: Exception) -> None:
+        """An error is about to be raised, because something cannot be traced."""
 
     def slots(self) -> Iterable[tuple[Any, Callable[[Any], None]]]:
         """What stands in each place that may hold traced values, in a fixed order, and how to put something there."""

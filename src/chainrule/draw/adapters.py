@@ -46,7 +46,8 @@ def graph_of(
     if hasattr(result, "parents") and hasattr(result, "data"):
         return _from_value(result, names or {}, max_nodes, excess)
     if hasattr(result, "drawing"):
-        return _from_boxes(*result.drawing(), max_nodes, excess)
+        boxes, arrows = result.drawing()
+        return _from_boxes(boxes, arrows, max_nodes, excess)
     expected = "a scalar Value, a Tensor, a lowered program or a Graph"
     raise ArgumentError(explain("draw", "nothing was recorded for this", result=result, expected=expected))
 

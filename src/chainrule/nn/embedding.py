@@ -15,9 +15,9 @@ from chainrule.nn import initialisers
 from chainrule.nn.linear import check_sizes
 from chainrule.nn.module import Module, parameter
 from chainrule.ops.arguments import as_operand
-from chainrule.ops.elementwise import equal, where
+from chainrule.ops.elementwise import equal, greater_equal, less, where
 from chainrule.ops.take import take
-from chainrule.ops.views import expand_dims
+from chainrule.ops.views import astype, expand_dims
 from chainrule.transforms.derivatives import stop_gradient
 
 
@@ -41,7 +41,7 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
     if len(weight.shape) != 2:
         raise ShapeError(explain("embedding", "the table has two axes, (entries, features)", weight=weight))
     _check(input, weight)
-    out = take(weight, input, axis=0)
+    out = take(weight, _refusing(input, weight.shape[0]), axis=0)
     if padding_idx is None:
         return out
     at = expand_dims(equal(input, _row("embedding", padding_idx, weight.shape[0])), -1)
@@ -59,6 +59,19 @@ def _check(input: Any, weight: Any) -> None:
         where_ = f" at position {bad}" if bad else ""
         fault = f"index {numbers[bad]}{where_} is not among {n} entries"
         raise IndexingError(explain("embedding", fault, input=input, weight=weight, expected=f"0 to {n - 1}"))
+
+
+def _refusing(input: Any, n: int) -> Any:
+    """Traced indices, with one that no `take` accepts in the place of those that are none here."""
+    if not isinstance(raw(input), Abstract):
+        return input
+    if input.dtype.kind == "i":
+        return where(less(input, 0), np.array(n, np.int64), input)
+    return (
+        where(greater_equal(input, n), np.array(n, np.int64), astype(input, np.int64))
+        if input.dtype == np.uint64
+        else input
+    )
 
 
 def _row(operation: str, padding_idx: Any, n: int) -> int:

@@ -92,7 +92,7 @@ def is_live(entry: Any) -> bool:
 
 def is_array(entry: Any) -> bool:
     """Whether an entry of a canonical index is an array, a live one or one bool included."""
-    return type(entry) is not int and (isinstance(entry, (bool, np.ndarray)) or is_live(entry))
+    return type(entry) is not int and (issubclass(type(entry), (bool, np.ndarray)) or is_live(entry))
 
 
 def canonical(operation: str, x: Any, index: Any) -> tuple[Any, ...]:
@@ -190,7 +190,7 @@ def axes_used(entry: Any) -> int:
     """How many axes an entry of a canonical index takes up."""
     if type(entry) is int or type(entry) is slice:
         return 1
-    if entry is None or entry is ... or isinstance(entry, bool):
+    if entry is None or entry is ... or type(entry) is bool:
         return 0
     return len(entry.shape) if is_mask(entry) else 1
 
@@ -229,7 +229,7 @@ def lone_array(entries: tuple[Any, ...]) -> tuple[int, Any] | None:
     found = None
     axis = 0
     for k, entry in enumerate(entries):
-        if is_array(entry) and found is None and not isinstance(entry, bool) and not is_mask(entry):
+        if is_array(entry) and found is None and type(entry) is not bool and not is_mask(entry):
             found = (axis, entry)
         elif entry is ... and found is None:
             axis = -sum(map(axes_used, entries[k:]))

@@ -199,7 +199,9 @@ def _take_live(x: Any, entries: tuple[Any, ...]) -> Any:
 
 def _without_mask(x: Any, entry: Any) -> tuple[Any, ...]:
     """A mask as the positions that it selects."""
-    if isinstance(entry, (bool, Abstract)) and (entry in (True, False) if isinstance(entry, bool) else is_mask(entry)):
+    if issubclass(type(entry), (bool, Abstract)) and (
+        entry in (True, False) if type(entry) is bool else is_mask(entry)
+    ):
         fault = f"the shape of the result depends on the traced mask {in_words(entry)}"
         raise BranchError(explain("getitem", fault, x=x, remedy="`where(mask, x, 0)`"))
     return tuple(namespace_of(entry).nonzero(entry)) if is_array(entry) and is_mask(entry) else (entry,)
@@ -207,6 +209,8 @@ def _without_mask(x: Any, entry: Any) -> tuple[Any, ...]:
 
 def _from_front(x: Any, part: Any, length: int) -> Any:
     """Positions counted from the front, along an axis of `length`; checked as far as their values are known."""
+    if isinstance(part, Abstract):  # read from the places themselves, for they must lie within this very axis
+        return take_entries(np.arange(length), part, 0)
     if is_live(part):
         return where(less(part, 0), add(part, length), part)
     if not np.all((-length <= part) & (part < length)):

@@ -232,7 +232,7 @@ def split(x: Any, indices_or_sections: Any, *, axis: int = 0) -> tuple[Any, ...]
 
 
 def _cuts(x: Any, n: int, wanted: Any) -> tuple[int, ...]:
-    if isinstance(wanted, (tuple, list, np.ndarray)):
+    if issubclass(type(wanted), (tuple, list, np.ndarray)):
         inner = [int(np.clip(k + n if k < 0 else k, 0, n)) for k in map(as_index, wanted)]  # pyright: ignore[reportUnknownArgumentType]
         if inner != sorted(inner):
             raise ArgumentError(explain("split", f"the positions {wanted!r} go backwards", x=x))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, NamedTuple
 
-from chainrule.backends.registry import is_numpy
+from chainrule.backends.registry import is_numpy, type_of
 
 
 class Limit(NamedTuple):
@@ -23,7 +23,7 @@ def options(**limits: Limit) -> Mapping[str, Limit]:
 
 def is_a(value: Any, *kinds: type) -> bool:
     """isinstance of what a user gave, which tells the type checker nothing, so that it does not ask on."""
-    return isinstance(value, kinds)
+    return issubclass(type_of(value), kinds)  # an abstract number says that it is one of Python's
 
 
 def plain(value: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from chainrule import modes
 from chainrule.backends.registry import is_number
 from chainrule.core.calls import raw
 from chainrule.core.graph import before_write
@@ -80,7 +81,7 @@ class Unit:
 
     def split(self, operation: str) -> list[Unit]:
         """Units of one parameter each, for parameters that go different ways from now on."""
-        if not all(type(array) is np.ndarray for array in self.state.values()):
+        if modes.tracing.get() is not None or not all(type(a) is np.ndarray for a in self.state.values()):
             fault = "some parameters get no gradient, so their states part, which a trace cannot do"
             raise SideEffectError(explain(operation, fault, remedy="one such step outside the trace first"))
         made = [Unit([member]) for member in self.members]

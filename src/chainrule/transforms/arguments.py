@@ -132,7 +132,7 @@ def is_floating(operation: str, name: str, leaf: Any) -> bool:
     """
     dtype = getattr(leaf, "dtype", None)
     if dtype is None:
-        return isinstance(leaf, float)
+        return issubclass(type(leaf), float)
     kind = dtype_kind(dtype) if isinstance(dtype, np.dtype) or is_foreign(raw(leaf)) else "O"
     if kind == "c":
         remedy = "real and imaginary part as two arguments"
@@ -157,7 +157,7 @@ def _variable(leaf: Any) -> Any:
 
 def _own(leaf: Any) -> Any:
     """Memory that the owner of the argument cannot change behind the back of a recorded graph."""
-    if isinstance(leaf, float):
+    if issubclass(type(leaf), float):
         return np.float64(leaf)
     if is_numpy(leaf):
         return np.array(leaf) if leaf.shape else leaf[()]
@@ -303,7 +303,7 @@ def lifted(value: Any, graph: bool) -> Any:
 
 def is_array(value: Any) -> bool:
     """Whether `value` is a NumPy array, not a NumPy scalar."""
-    return isinstance(value, np.ndarray)
+    return issubclass(type(value), np.ndarray)
 
 
 def of_kind(value: Any, like: Any, owned: set[int]) -> Any:

@@ -126,8 +126,8 @@ def _bound(name: str, signature: inspect.Signature, args: Any, keywords: Any) ->
 
 
 def _array(name: str, result: Any) -> Any:
-    if isinstance(result, (bool, int, float)) and not isinstance(result, np.generic):
+    if issubclass(type(result), (bool, int, float)) and not issubclass(type(result), np.generic):
         return np.asarray(result)
-    if isinstance(result, (np.ndarray, np.generic, Abstract)) or is_foreign(result):
+    if issubclass(type(result), (np.ndarray, np.generic, Abstract)) or is_foreign(result):
         return result  # pyright: ignore[reportUnknownVariableType]
     raise RuleError(explain(name, "an operation returns one array", result=result))

@@ -38,7 +38,7 @@ _IN_LOOPS = {"elementwise", "rows", "along_axis", "reduction"}
 """Families whose records read their inputs entry by entry: there a look at each costs nothing."""
 
 
-def lower(program: Program, watch: bool = False) -> Lowered:
+def lower(program: Program, watch: bool = True) -> Lowered:
     """The expressions of a program's outputs; with `watch` they look for NaN in watched inputs where they read them."""
     graph = Simplifying()
     inputs = tuple(graph.input(k, e.shape, e.dtype) for k, e in enumerate(program.inputs))

@@ -70,9 +70,12 @@ class _Results:
 
 def _may_fail(fusion: Fusion, e: Expression) -> bool:
     """Whether an index is looked at on the way to e: that must come before anything is written."""
-    todo = list(e.arguments)
+    todo, seen = list(e.arguments), set[int]()
     while todo:
         a = todo.pop()
+        if a.number in seen:
+            continue
+        seen.add(a.number)
         if a.op in ("gather", "bounded", "watched"):
             return True
         if a.op not in LEAVES and a.number not in fusion.candidates:

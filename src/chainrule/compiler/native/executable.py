@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.compiler.native import frame, threads
 from chainrule.compiler.native.cache import load
-from chainrule.compiler.native.context import Constants, OutOfRange, make_entry
+from chainrule.compiler.native.context import Constants, OutOfRange, make_entry, written_inputs
 from chainrule.compiler.native.kernel import OUT_OF_RANGE, Call, Kernel, Opaque, Place, Schedule
 from chainrule.compiler.native.machine import host, machine
 from chainrule.compiler.native.module import Module, build
@@ -55,6 +55,7 @@ class Executable:
         """Whether `entry(values)` is there and looks at every argument by itself, Python numbers among them."""
         if entry is not None:
             self.entry: Callable[[tuple[Any, ...]], Any] = entry
+        self._written = written_inputs(schedule)
         self._parts = [self._code.address(p) if isinstance(p, str) else p for p in self.module.parts]
         self._spare: list[Any] = [self._workspace] if entry is None else []
         self.seconds = perf_counter() - start
@@ -123,14 +124,20 @@ class Executable:
                 raise TypeError(f"argument {self.fault(told)} of a compiled program does not fit")
             return told if told is None else list(told)
         outputs = self._outputs()
+        whole = [_whole(value) for value in values]
         workspace = self._spare.pop() if self._spare else _aligned(self.module.workspace)
         try:
-            failed = self._run(self._parts, list(values), outputs, workspace)
+            failed = self._run(self._parts, whole, outputs, workspace)
         finally:
             self._spare.append(workspace)
         if failed & OUT_OF_RANGE:
             raise OutOfRange
-        return None if failed else outputs
+        if failed:
+            return None
+        for k in self._written:
+            if whole[k] is not values[k]:
+                values[k][...] = whole[k]
+        return outputs
 
     def _outputs(self) -> list[Any]:
         types = cast("Sequence[tuple[Any, Any]]", self.schedule.types[self.inputs :])
@@ -193,6 +200,11 @@ def _opaque(step: Opaque, array: Callable[[Place, Any, Any], Any], checked: bool
     for place, pick, t in zip(step.results, step.picks, result_types, strict=True):
         array(place, *t)[...] = made if pick is None else made[pick]
     return checked and bool(invalid)
+
+
+def _whole(array: Any) -> Any:
+    """An array as native code reads it: itself, or a copy of one that lies otherwise in memory."""
+    return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
 
 
 def _aligned(size: int) -> Any:

@@ -27,6 +27,8 @@ DEEP = 40
 """Expressions one within the other before one of them lies in memory, so that no kernel grows without bounds."""
 DEEPER = 120
 """The same within a group."""
+MOST = 48
+"""Members of a group."""
 
 Relation = dict[int, set[int]]
 """How entries of an expression depend on those of what lies in memory, by number: entry i on entry `i // kind` for each
@@ -173,9 +175,15 @@ class Fusion:
 
     def _costly(self, e: Expression) -> bool:
         """Whether a function is computed on the way to e: by vectors, that is, where it does not stand alone in a row."""
-        if e.op in ELEMENTWISE and cost(e.op) > 4:
-            return True
-        return any(a.number not in self.candidates and self._costly(a) for a in e.arguments)
+        seen: set[int] = set()
+        todo = [e]
+        while todo:
+            a = todo.pop()
+            if a.op in ELEMENTWISE and cost(a.op) > 4:
+                return True
+            seen.add(a.number)
+            todo += [b for b in a.arguments if b.number not in self.candidates and b.number not in seen]
+        return False
 
     # ------------------------------------------------------------ how entries depend on memory
     def relation(self, e: Expression) -> Relation:
@@ -240,10 +248,11 @@ class Fusion:
         for r in reads:
             self.readers.setdefault(r, set()).add(g)
         self.of[e.number] = g
-        group.before |= before & ~(1 << g)
-        for other in self.groups:
-            if other.before >> g & 1:
-                other.before |= group.before
+        if before & ~(group.before | 1 << g):
+            group.before |= before & ~(1 << g)
+            for other in self.groups if g + 1 < len(self.groups) else ():  # the newest has nobody after it
+                if other.before >> g & 1:
+                    other.before |= group.before
 
     def _unite(self, g: int, other: int) -> None:
         """One group of two for the same entries, neither of which needs the other."""
@@ -273,7 +282,11 @@ class Fusion:
 
     def _fits(self, e: Expression, relation: Relation, group: Group, needed: set[int], g: int) -> bool:
         first = group.members[0]
-        if first.op in BORDERS or any(n != g and self.groups[n].before >> g & 1 for n in needed):
+        if (
+            first.op in BORDERS
+            or len(group.members) >= MOST
+            or any(n != g and self.groups[n].before >> g & 1 for n in needed)
+        ):
             return False
         inside = {r: kinds for r, kinds in relation.items() if r in group.numbers}
         if self._depth(e, group) > DEEPER:

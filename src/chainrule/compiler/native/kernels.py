@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -17,14 +17,24 @@ from chainrule.compiler.native.products import dot_kernel
 from chainrule.compiler.native.strides import contiguous, strided
 from chainrule.compiler.native.tape import Reader, cost
 
-Lies = Callable[[Expression], bool]
-Home = Callable[[Expression], Expression]
-"""The input in whose memory an expression goes at the end; itself otherwise."""
+
+class Memory(NamedTuple):
+    """Where things lie, as far as kernels must know."""
+
+    machine: Machine
+    lies: Callable[[Expression], bool]
+    """Whether an expression is read from memory."""
+    home: Callable[[Expression], Expression]
+    """The input in whose memory an expression goes at the end; itself otherwise."""
+    movable: Callable[[Expression], bool]
+    """Whether a kernel can be given the address of any entry as that of the first, so that pieces share a kernel."""
 
 
 class Made(NamedTuple):
     kernel: Kernel
     operands: tuple[Expression, ...]
+    shifts: tuple[int, ...] = ()
+    """At which of their entries the operands begin for the kernel; empty: at the first."""
 
 
 class Wanted(NamedTuple):
@@ -36,28 +46,29 @@ class Wanted(NamedTuple):
     outputs: Callable[[Reader], list[Output]]
 
 
-def build(wanted: Wanted, lies: Lies, home: Home, machine: Machine, label: str, *, scalars: bool = False, alone: bool = False) -> Made:  # fmt: skip
+def build(wanted: Wanted, memory: Memory, label: str, *, scalars: bool = False, alone: bool = False) -> Made:  # fmt: skip
     """The kernel; `scalars` goes without vectors, `alone` cannot be shared by threads."""
     domain = Domain(wanted.shape)
     while True:
-        reader = Reader(domain, [v for axis in wanted.folded for v in domain.axes[axis]], lies)
+        reader = Reader(domain, [v for axis in wanted.folded for v in domain.axes[axis]], memory.lies)
         try:
             outputs = wanted.outputs(reader)
             break
         except SplitError as wish:
             domain.split(wish)
-    nest = Nest(reader, outputs, machine, scalars=scalars)
+    nest = Nest(reader, outputs, memory.machine, scalars=scalars)
+    shifts = nest.shifted(memory.home, memory.movable)
     operands: list[Expression] = []
 
     def pointer(e: Expression) -> str:
-        there = home(e)
+        there = memory.home(e)
         if there not in operands:
             operands.append(there)
         return f"%a{operands.index(there)}"
 
     emitter = Emitter(nest, pointer, alone=alone)
     emitter.write()
-    written = {home(o.target) for o in outputs}
+    written = {memory.home(o.target) for o in outputs}
     size = prod(wanted.shape)
     arrays = {s.more[0] for s in nest.steps if s.op == "load"} | written
     kernel = Kernel(
@@ -74,10 +85,10 @@ def build(wanted: Wanted, lies: Lies, home: Home, machine: Machine, label: str, 
         ),
         moved=float(sum(e.size * e.dtype.itemsize for e in arrays)),
     )
-    return Made(kernel, tuple(operands))
+    return Made(kernel, tuple(operands), tuple(shifts.get(e.number, 0) for e in operands))
 
 
-def fused(group: Group, stored: Sequence[Expression], lies: Lies, home: Home, machine: Machine) -> Made:
+def fused(group: Group, stored: Sequence[Expression], memory: Memory) -> Made:
     """Everything that a group leaves in memory, in one nest of loops."""
     shape, folded = _loops(group, stored)
 
@@ -97,7 +108,7 @@ def fused(group: Group, stored: Sequence[Expression], lies: Lies, home: Home, ma
         return out
 
     label = "; ".join(described(e) for e in stored)
-    return build(Wanted(shape, folded, outputs), lies, home, machine, label)
+    return build(Wanted(shape, folded, outputs), memory, label)
 
 
 def _loops(group: Group, stored: Sequence[Expression]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -112,26 +123,27 @@ def _loops(group: Group, stored: Sequence[Expression]) -> tuple[tuple[int, ...],
 
 
 # ---------------------------------------------------------------- from memory into memory
-def border(e: Expression, lies: Lies, home: Home, machine: Machine) -> list[Made]:
-    """The kernels of an expression that has its own."""
+def border(e: Expression, memory: Memory, joined: Mapping[int, tuple[Expression, int]]) -> list[Made]:  # fmt: skip
+    """The kernels of an expression that has its own; what is `joined` lies in its place already."""
     if e.op == "dot":
-        return [product(e, machine)]
+        return [product(e, memory.machine)]
     if e.op in CONVOLUTIONS:
-        return [Made(convolution_kernel(machine, e), (*map(canonical, e.arguments), e))]
+        return [Made(convolution_kernel(memory.machine, e), (*map(canonical, e.arguments), e))]
     if e.op == "concat":
-        corner, made = [0] * e.ndim, list[Made]()
+        corner, made, first = [0] * e.ndim, list[Made](), 0
         for part in e.arguments:
-            if part.size:
-                made.append(placed(e, part, corner, lies, home, machine))
+            if part.size and joined.get(canonical(part).number) != (e, first):
+                made.append(placed(e, part, corner, memory))
             corner[e.attribute] += part.shape[e.attribute]
+            first += part.size
         return made
     if e.op == "scatter":
-        return [filled(e, e.arguments[0], lies, home, machine), scattered(e, lies, home, machine)]
+        return [filled(e, e.arguments[0], memory), scattered(e, memory)]
     number = e.attribute[1] if e.op == "pad" else 0
-    first = filled(e, Expression(-1, "literal", (), (), e.dtype, number), lies, home, machine)
+    first = filled(e, Expression(-1, "literal", (), (), e.dtype, number), memory)
     if e.op == "pad":
-        return [first, placed(e, e.arguments[0], [before for before, _ in e.attribute[0]], lies, home, machine)]
-    return [first, added_by_view(e, lies, home, machine)]
+        return [first, placed(e, e.arguments[0], [before for before, _ in e.attribute[0]], memory)]
+    return [first, added_by_view(e, memory)]
 
 
 def product(e: Expression, machine: Machine) -> Made:
@@ -144,9 +156,7 @@ def product(e: Expression, machine: Machine) -> Made:
     return Made(kernel, (windows[0].source, windows[1].source, e))
 
 
-def placed(
-    target: Expression, part: Expression, corner: Sequence[int], lies: Lies, home: Home, machine: Machine
-) -> Made:
+def placed(target: Expression, part: Expression, corner: Sequence[int], memory: Memory) -> Made:
     """`part` written into `target` with its first entry at `corner`."""
     strides = contiguous(target.shape)
 
@@ -155,10 +165,10 @@ def placed(
         moved = [i.plus(Affine(first)) for i, first in zip(index, corner, strict=True)]
         return [Output(reader.at(part, index), target, combined(strides, moved))]
 
-    return build(Wanted(part.shape, (), outputs), lies, home, machine, f"{target.op} of {described(part)}")
+    return build(Wanted(part.shape, (), outputs), memory, f"{target.op} of {described(part)}")
 
 
-def filled(target: Expression, value: Expression, lies: Lies, home: Home, machine: Machine) -> Made:
+def filled(target: Expression, value: Expression, memory: Memory) -> Made:
     """`value`, a scalar or of the same size, all over `target`."""
 
     def outputs(reader: Reader) -> list[Output]:
@@ -166,10 +176,10 @@ def filled(target: Expression, value: Expression, lies: Lies, home: Home, machin
         found = reader.at(value, ()) if value.ndim == 0 else reader.at(value, index)
         return [Output(found, target, combined(contiguous(target.shape), index))]
 
-    return build(Wanted(target.shape, (), outputs), lies, home, machine, f"fill of {target.op}")
+    return build(Wanted(target.shape, (), outputs), memory, f"fill of {target.op}")
 
 
-def added_by_view(target: Expression, lies: Lies, home: Home, machine: Machine) -> Made:
+def added_by_view(target: Expression, memory: Memory) -> Made:
     """`scatter_view`, into zeros that are there already."""
     x = target.arguments[0]
     maps: tuple[AxisMap, ...] = target.attribute
@@ -182,10 +192,10 @@ def added_by_view(target: Expression, lies: Lies, home: Home, machine: Machine) 
 
     last = [k for k, n in enumerate(x.shape) if n != 1][-1:]
     apart = any(axis in last for _, terms in maps for axis, _ in terms)
-    return build(Wanted(x.shape, (), outputs), lies, home, machine, "scatter_view", scalars=not apart, alone=True)
+    return build(Wanted(x.shape, (), outputs), memory, "scatter_view", scalars=not apart, alone=True)
 
 
-def scattered(target: Expression, lies: Lies, home: Home, machine: Machine) -> Made:
+def scattered(target: Expression, memory: Memory) -> Made:
     """`scatter`, into a copy of its base that is there already: one entry after another, since indices may be equal."""
     _, indices, values = target.arguments
     axis: int = target.attribute[0]
@@ -202,7 +212,7 @@ def scattered(target: Expression, lies: Lies, home: Home, machine: Machine) -> M
 
     last = [k for k, n in enumerate(values.shape) if n != 1][-1:]
     by_lanes = bool(last) and axis <= last[0] < axis + depth
-    return build(Wanted(values.shape, (), outputs), lies, home, machine, "scatter", scalars=by_lanes, alone=True)
+    return build(Wanted(values.shape, (), outputs), memory, "scatter", scalars=by_lanes, alone=True)
 
 
 # ---------------------------------------------------------------- words

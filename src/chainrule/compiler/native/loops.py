@@ -317,7 +317,8 @@ class Emitter:
         step, wide = self.nest.steps[s], self.wide(s)
         if step.op == "literal":
             return literal(step.more, step.dtype)
-        if self.nest.kept.get(s, self.passing) < self.passing:
+        # outside of the innermost loop, what is the same for all its turns is computed anew: the row is kept entry by entry
+        if self.nest.kept.get(s, self.passing) < self.passing and all(v in self.texts for v in self.nest.inner):
             return self.access.kept(s)
         if step.op == "load":
             return self.access.load(step)

@@ -7,9 +7,10 @@ where that is cheap, and kept in a buffer of one row where it is not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from chainrule.compiler.expressions import Expression
 from chainrule.compiler.native.affine import Affine
 from chainrule.compiler.native.kernel import Machine
 from chainrule.compiler.native.tape import Reader, Step, cost
@@ -66,6 +67,7 @@ class Nest:
         self.vector: int | None = None
         if not scalars and (self.outer or self.inner):
             self.vector = max([*self.outer[-1:], *self.inner[-1:]])
+            self._prefer_neighbours(self.vector)
         self.short = self._short()
         """A loop of few turns that runs within the vectors of the loop around it."""
         self._turn_columns()
@@ -77,6 +79,26 @@ class Nest:
         self.width = self._width()
         if self.inner and not self.row:
             self._keep()
+
+    def shifted(
+        self, home: Callable[[Expression], Expression], movable: Callable[[Expression], bool]
+    ) -> dict[int, int]:
+        """Count offsets from the first entry that is touched of what is movable; where that is, by number."""
+        first: dict[int, int] = {}
+        touched = [step.more for step in self.steps if step.op == "load"] + [(o.target, o.offset) for o in self.outputs]
+        for e, offset in touched:
+            there = home(e)
+            if movable(there):
+                first[there.number] = min(first.get(there.number, offset.first), offset.first)
+
+        def moved(e: Expression, offset: Affine) -> Affine:
+            return offset._replace(first=offset.first - first.get(home(e).number, 0))
+
+        for k, step in enumerate(self.steps):
+            if step.op == "load":
+                self.steps[k] = step._replace(more=(step.more[0], moved(*step.more)))
+        self.outputs = [o._replace(offset=moved(o.target, o.offset)) for o in self.outputs]
+        return first
 
     # ------------------------------------------------------------ loops that can be one
     def _affines(self) -> Iterable[Affine]:
@@ -125,6 +147,20 @@ class Nest:
         short = self.outer.pop()
         self.vector = self.outer[-1]
         return short
+
+    def _prefer_neighbours(self, usual: int) -> None:
+        """Where folding would gather entries that lie apart, let vectors go along another loop, along which they do not."""
+        offsets = [step.more[1] for step in self.steps if step.op == "load"] + [o.offset for o in self.outputs]
+        if not self.inner or all(a.of(usual) in (0, 1) for a in offsets):
+            return
+        for loops in (self.outer, self.inner):
+            for variable in reversed(loops):
+                near = all(a.of(variable) in (0, 1) for a in offsets) and any(a.of(variable) for a in offsets)
+                if near and self.extents[variable] >= self.lanes:
+                    loops.remove(variable)
+                    loops.append(variable)
+                    self.vector = variable
+                    return
 
     def _turn_columns(self) -> None:
         """Where vectors are gathered from rows apart, go along the rows next, while they are in the cache."""

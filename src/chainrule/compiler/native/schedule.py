@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from heapq import heapify, heappop, heappush
+from math import prod
+from operator import is_
 
 from chainrule.compiler.expressions import Expression, reach
 from chainrule.compiler.native.arena import Lifetime, arranged
 from chainrule.compiler.native.commit import chosen
 from chainrule.compiler.native.fuse import BORDERS, LEAVES, Group, canonical
 from chainrule.compiler.native.kernel import Call, Machine, Opaque, Place, Schedule
-from chainrule.compiler.native.kernels import Made, border, filled, fused
+from chainrule.compiler.native.kernels import Made, Memory, border, filled, fused
 from chainrule.compiler.native.rewrite import rewritten
 
 
@@ -23,6 +26,14 @@ def plan(outputs: Sequence[Expression], targets: Sequence[int | None], inputs: S
     every = rewritten([*outputs, *inputs, *flagged])
     count, both = len(outputs), len(outputs) + len(inputs)
     return _Planner(every[:count], targets, every[count:both], machine, every[both:]).schedule()
+
+
+def _itself(e: Expression) -> Expression:
+    return e
+
+
+def _never(_: Expression) -> bool:
+    return False
 
 
 class _Copy(Expression):
@@ -48,6 +59,8 @@ class _Planner:
         self.places: dict[int, Place] = {}
         self.constants: list[object] = []
         self.steps: list[Call | Opaque] = []
+        self.joined: dict[int, tuple[Expression, int]] = {}
+        """What is computed within the memory of a concatenation, by number: where, and its first entry there."""
         self.copied = -1
         """The number of the next copy; those of expressions are not negative."""
 
@@ -88,8 +101,8 @@ class _Planner:
         target = self.commits.get(e.number)
         return e if target is None else self.inputs[target]
 
-    def lies(self, group: Group | None) -> Callable[[Expression], bool]:
-        inside = group.numbers if group and group.members[0].op not in BORDERS else set[int]()
+    def lies(self, group: Group) -> Callable[[Expression], bool]:
+        inside = group.numbers if group.members[0].op not in BORDERS else set[int]()
         return lambda e: e.op in LEAVES or (e.number in self.stored and e.number not in inside)
 
     def _copy(self, of: Expression) -> Expression:
@@ -120,29 +133,65 @@ class _Planner:
         return copies, commits, self._arrange(order, copies, commits)
 
     def _arrange(self, order: Sequence[int], copies: Sequence[tuple[Expression, Expression]], commits: Sequence[tuple[Expression, Expression]]) -> int:  # fmt: skip
+        self._join()
         end = len(order)
+        # what is copied aside is written before anything is committed
+        aside = next((time for time, g in enumerate(order) if self.fusion.groups[g].commits), end)
         first: dict[int, int] = {}
         last: dict[int, int] = {}
         living: dict[int, Expression] = {}
+
+        def lives(e: Expression, since: int, until: int) -> None:
+            whole, _ = self.whole(e)
+            living.setdefault(whole.number, whole)
+            first[whole.number] = min(first.get(whole.number, since), since)
+            last[whole.number] = max(last.get(whole.number, until), until)
+
         for time, g in enumerate(order):
             group = self.fusion.groups[g]
             for e in group.members:
-                if e.number in self.stored and e.number not in self.places and e.number not in self.commits:
-                    living[e.number], first[e.number], last[e.number] = e, time, time
+                if self._homeless(e):
+                    lives(e, time, time)
             for number in group.reads:
-                if number in living:
-                    last[number] = time
-        for there, e in [*copies, *commits]:
-            for x in (there, e):
-                if x.number not in self.places and x.op not in LEAVES:
-                    living.setdefault(x.number, x)
-                    first.setdefault(x.number, end)
-                    last[x.number] = end
+                if self._homeless(self.fusion.by_number[number]):
+                    lives(self.fusion.by_number[number], time, time)
+        for x in (x for pair in [*copies, *commits] for x in pair):
+            if x.number not in self.places and x.op not in LEAVES:
+                lives(x, aside, end)
         numbers = list(living)
         offsets, total = arranged([Lifetime(living[n].size * living[n].dtype.itemsize, first[n], last[n]) for n in numbers])  # fmt: skip
         for number, offset in zip(numbers, offsets, strict=True):
             self.places[number] = "arena", offset
+        for number in self.joined:
+            e = self.fusion.by_number[number]
+            whole, entries = self.whole(e)
+            self.places[number] = "arena", self.places[whole.number][1] + entries * e.dtype.itemsize
         return total
+
+    def _homeless(self, e: Expression) -> bool:
+        """Whether e lies in the arena."""
+        return e.number in self.stored and e.op not in LEAVES and e.number not in self.places and e.number not in self.commits  # fmt: skip
+
+    def _join(self) -> None:
+        """Find parts of concatenations that can be computed where they are wanted."""
+        for group in self.fusion.groups:
+            e = group.members[0] if group.members else None
+            if e is None or e.op != "concat" or not self._homeless(e) or prod(e.shape[: e.attribute]) != 1:
+                continue
+            first = 0
+            for part in e.arguments:
+                source = canonical(part)
+                if part.size and self._homeless(source):
+                    self.joined.setdefault(source.number, (e, first))
+                first += part.size
+
+    def whole(self, e: Expression) -> tuple[Expression, int]:
+        """What e is part of in memory, and its first entry there."""
+        first = 0
+        while e.number in self.joined:
+            e, more = self.joined[e.number]
+            first += more
+        return e, first
 
     # ------------------------------------------------------------ steps
     def schedule(self) -> Schedule:
@@ -168,10 +217,20 @@ class _Planner:
         if e.size:
             flat = Expression(e.number, e.op, e.arguments, (e.size,), e.dtype, e.attribute)
             target = Expression(there.number, there.op, there.arguments, (e.size,), e.dtype, there.attribute)
-            self._call(filled(target, flat, lambda x: x is flat, lambda x: x, self.machine))
+            self._call(filled(target, flat, Memory(self.machine, partial(is_, flat), _itself, _never)))
 
     def _call(self, made: Made) -> None:
-        self.steps.append(Call(made.kernel, tuple(self.place(e) for e in made.operands)))
+        places = [self.place(e) for e in made.operands]
+        for k, shift in enumerate(made.shifts):
+            if shift:
+                places[k] = "arena", places[k][1] + shift * made.operands[k].dtype.itemsize
+        self.steps.append(Call(made.kernel, tuple(places)))
+
+    def memory(self, group: Group) -> Memory:
+        return Memory(self.machine, self.lies(group), self.home, self._movable)
+
+    def _movable(self, e: Expression) -> bool:
+        return e.number in self.places and self.places[e.number][0] == "arena"
 
     def _emit(self, group: Group) -> None:
         first = group.members[0]
@@ -181,10 +240,10 @@ class _Planner:
         if first.op == "opaque":
             self._opaque(group)
         elif first.op in BORDERS:
-            for made in border(first, self.lies(group), self.home, self.machine):
+            for made in border(first, self.memory(group), self.joined):
                 self._call(made)
         else:
-            self._call(fused(group, stored, self.lies(group), self.home, self.machine))
+            self._call(fused(group, stored, self.memory(group)))
 
     def _opaque(self, group: Group) -> None:
         equation = group.members[0].attribute[0]
