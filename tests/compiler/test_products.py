@@ -1,4 +1,4 @@
-"""Kernels of products against NumPy: every layout, edges of every size, shares, epilogues, nothing read out of bounds."""
+"""Kernels of products against NumPy: every layout, edges of every size, shares, nothing read out of bounds."""
 
 import subprocess
 import sys
@@ -96,36 +96,6 @@ def test_shares_decide_nothing_about_the_bits(size):
     np.testing.assert_allclose(outs[0], a.astype(float) @ b.astype(float), rtol=1e-4, atol=1e-4)
     for out in outs[1:]:
         np.testing.assert_array_equal(out, outs[0])
-
-
-@pytest.mark.parametrize("k", [20, 1100])
-def test_an_epilogue_sees_every_finished_row_once(k):
-    batch, m, n = 3, 29, 24
-    a, b = small_numbers((batch, m, k), np.float32), small_numbers((batch, k, n), np.float32, 1)
-    c, seen = np.zeros((batch, m, n), np.float32), np.zeros((batch * m, n), np.float32)
-
-    def epilogue(w, row, rows):
-        def one(i, _):
-            row_ = w.multiply_add(w.multiply_add(i, 1, row), n, "0")
-
-            def entry(j, _):
-                at = w.multiply_add(j, 1, row_)
-                before = w.load("%a3", at, np.float32)
-                more = w.value(f"fadd float {w.load('%a2', at, np.float32)}, 1.0")
-                w.store(w.value(f"fadd float {before}, {more}"), "%a3", at, np.float32)
-
-            w.loop(n, entry)
-
-        w.loop(rows, one)
-
-    strides = [(0, (rows * columns, columns, 1)) for rows, columns in ((m, k), (k, n), (m, n))]
-    kernel = dot_kernel(
-        HOST, np.dtype(np.float32), (batch,), m, n, k, *strides, more=1, written=(3,), epilogue=epilogue
-    )
-    assert kernel.operands == 4
-    assert kernel.written == (2, 3)
-    run(kernel, [a, b, c, seen], 4)
-    np.testing.assert_array_equal(seen, np.matmul(a, b).reshape(-1, n) + 1)
 
 
 def test_neither_infinities_nor_edges_of_vectors_make_nan():

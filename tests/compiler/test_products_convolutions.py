@@ -120,19 +120,6 @@ def test_shares_decide_nothing_about_the_bits(op):
         np.testing.assert_array_equal(out, outs[0])
 
 
-def test_an_epilogue_gets_the_channels_of_each_example():
-    e = made("convolve", *CASES["odd sizes, groups"], np.float32)
-    a, b = (np.ones(x.shape, np.float32) for x in e.arguments)
-    out, seen = np.zeros(e.shape, np.float32), np.zeros(e.shape[:2], np.float32)
-
-    def epilogue(w, row, rows):
-        w.loop(rows, lambda i, _: w.store("2.0", "%a3", w.multiply_add(i, 1, row), np.float32))
-
-    kernel = convolution_kernel(HOST, e, more=1, written=(3,), epilogue=epilogue)
-    run(kernel, [a, b, out, seen], 2)
-    assert (seen == 2).all()
-
-
 @pytest.mark.parametrize("case", ["a vector spans rows", "odd sizes, groups"])
 def test_a_nan_stays_in_its_channel(case):
     e = made("convolve_to_weight", *CASES[case], np.float32)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any
 
 from chainrule.compiler.program import Executable, Program
 from chainrule.errors import ArgumentError, MissingExtraError, explain
@@ -31,39 +30,21 @@ def name_of_executor(wanted: str | None) -> str:
 
 def is_native_here() -> bool:
     """Whether native code can be made on this machine."""
-    if find_spec("llvmlite") is None:
-        return False
-    try:
-        native_compiler()
-    except ImportError:
-        return False
-    return True
-
-
-def native_compiler() -> Compile:
-    """The native compiler, imported when it is first asked for."""
-    from chainrule.compiler import native
-
-    found: Any = getattr(native, "compile_program", None)
-    if found is None:
-        raise ImportError("the native compiler is not there")
-    return found
+    return find_spec("llvmlite") is not None
 
 
 def compiler(name: str) -> Compile:
-    """The function that makes programs ready."""
+    """The function that makes programs ready, imported when it is first asked for."""
     if name == "native":
-        return native_compiler()
-    from chainrule.compiler.numpy_executor import compile_program
-
+        from chainrule.compiler.native import compile_program
+    else:
+        from chainrule.compiler.numpy_executor import compile_program
     return compile_program
 
 
 def prepare(name: str) -> None:
     """Begin, beside a trace, with what native code needs however the program comes out."""
     if name == "native":
-        from chainrule.compiler import native
+        from chainrule.compiler.native import runtime
 
-        begin: Any = getattr(native, "prepare", None)
-        if begin is not None:
-            begin()
+        runtime.prepare()

@@ -22,15 +22,23 @@ _COMPARED = 1 << 16  # bytes; constants up to this size are one if their entries
 AxisMap = tuple[int, tuple[tuple[int, int], ...]]
 """Where a view looks along one axis of its source: `offset + sum of stride * index[axis]` over (axis, stride)."""
 
+
+def _erf(x: Any) -> Any:
+    from math import erf
+
+    each: Any = np.vectorize(erf, otypes=[np.float64])
+    return each(x).astype(x.dtype)
+
+
 UNARY: dict[str, Callable[..., Any]] = {
     "negative": np.negative, "absolute": np.absolute, "sign": np.sign, "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2,
     "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "log2": np.log2, "log10": np.log10, "sin": np.sin, "cos": np.cos,
     "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
     "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "floor": np.floor, "ceil": np.ceil,
     "trunc": np.trunc, "rint": np.rint, "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
-    "signbit": np.signbit, "not": np.invert,
+    "signbit": np.signbit, "not": np.invert, "erf": _erf,
 }  # fmt: skip
-"""Of one array.  `erf` is one too; NumPy has none.  `not` inverts truth values and the bits of integers."""
+"""Of one array.  `erf` is no function of NumPy's.  `not` inverts truth values and the bits of integers."""
 BINARY: dict[str, Callable[..., Any]] = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide, "remainder": np.remainder,
     "floor_divide": np.floor_divide, "power": np.power, "maximum": np.maximum, "minimum": np.minimum,
@@ -51,7 +59,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
 """Along axes, which vanish, in the dtype of the operand.  An extreme of nothing is never asked for."""
 CONVOLUTIONS = {"convolve", "convolve_to_input", "convolve_to_weight"}
 """As the records of these names: of x and w, of y and w, of x and y; the attribute is (windows, groups)."""
-ELEMENTWISE = {*UNARY, "erf", *BINARY, "select", "cast", "bounded", "watched"}
+ELEMENTWISE = {*UNARY, *BINARY, "select", "cast", "bounded", "watched"}
 
 
 class Expression:
@@ -121,7 +129,7 @@ class Graph:
 
     # ------------------------------------------------------------ elementwise
     def apply(self, op: str, *of: Expression) -> Expression:
-        """An operation of UNARY or BINARY, `erf`, or `select(condition, x, y)`, on operands of one shape."""
+        """An operation of UNARY or BINARY, or `select(condition, x, y)`, on operands of one shape."""
         last = of[-1]
         unlike = any(a.shape != last.shape for a in of) or any(a.dtype != last.dtype for a in of[op == "select" :])
         if unlike or op not in ELEMENTWISE:
@@ -273,13 +281,6 @@ def _checked(indices: Any, length: int) -> Any:
     return indices
 
 
-def _erf(x: Any) -> Any:
-    from math import erf
-
-    each: Any = np.vectorize(erf, otypes=[np.float64])
-    return each(x).astype(x.dtype)
-
-
 def _value(e: Expression, v: list[Any], inputs: Sequence[Any]) -> Any:  # noqa: C901, PLR0912 - one case per operation
     op, attribute = e.op, e.attribute
     if op == "input":
@@ -293,8 +294,6 @@ def _value(e: Expression, v: list[Any], inputs: Sequence[Any]) -> Any:  # noqa: 
         return UNARY[op](v[0])
     if op in BINARY:
         return BINARY[op](v[0], v[1])
-    if op == "erf":
-        return _erf(v[0])
     if op == "select":
         return _where(v[0], v[1], v[2])
     if op == "cast":

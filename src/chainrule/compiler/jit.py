@@ -458,4 +458,3 @@ register_bound(Jit)
 register_partial(Bound)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)  # another thread may have held them
-Function = Callable[..., Any]

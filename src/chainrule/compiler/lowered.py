@@ -17,7 +17,6 @@ class Lowered:
     def __init__(self, made: Any) -> None:
         self.program: Program = made.program
         self.execute: Any = made.execute
-        self._guards: str = made.text
 
     def as_text(self) -> str:
         """The equations, then what the executor made of them."""
@@ -31,10 +30,6 @@ class Lowered:
         """Boxes and arrows for `cr.draw`: the kernels, or without native code the equations."""
         schedule = getattr(self.execute, "schedule", None)
         return kernels_drawn(schedule) if schedule is not None else equations_drawn(self.program)
-
-    def guards_text(self) -> str:
-        """The Python that checks, loads and writes back at every call."""
-        return self._guards
 
 
 def equations_drawn(program: Program) -> Any:

@@ -2,51 +2,42 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from chainrule.backends.abstract import Equation
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
-class Arena:
-    """Places in the block, given out and taken back in the order of the program."""
+class Lifetime(NamedTuple):
+    """A buffer of `size` bytes, written first at time `first` and read last at time `last`."""
 
-    def __init__(self) -> None:
-        self.size = 0
-        self._free: list[tuple[int, int]] = []
-        """(offset, bytes) of the gaps, by offset; no two of them touch."""
-
-    def take(self, count: int) -> int:
-        """The offset of `count` bytes: in the smallest gap that holds them, otherwise at the end."""
-        count = _rounded(count)
-        fitting = min((gap for gap in self._free if gap[1] >= count), key=lambda gap: gap[1], default=None)
-        if fitting is None and self._free and sum(self._free[-1]) == self.size:  # the last gap, made longer
-            fitting = self._free[-1]
-            self.size = fitting[0] + count
-        if fitting is None:
-            self.size += count
-            return self.size - count
-        self._free.remove(fitting)
-        offset, length = fitting
-        if length > count:
-            insort(self._free, (offset + count, length - count))
-        return offset
-
-    def give_back(self, offset: int, count: int) -> None:
-        """The `count` bytes at `offset` are not needed any more."""
-        count = _rounded(count)
-        for gap in [gap for gap in self._free if sum(gap) == offset or gap[0] == offset + count]:
-            self._free.remove(gap)
-            offset, count = min(offset, gap[0]), count + gap[1]
-        insort(self._free, (offset, count))
+    size: int
+    first: int
+    last: int
 
 
-def _rounded(count: int) -> int:
-    return -(-count // ALIGNMENT) * ALIGNMENT
+def arranged(buffers: Sequence[Lifetime]) -> tuple[list[int], int]:
+    """An offset for each, and how many bytes that takes: in order of time, each at the lowest offset that is free."""
+    offsets = [0] * len(buffers)
+    placed: list[tuple[int, int, int]] = []
+    """(offset, end, last) of what may still live."""
+    total = 0
+    for k in sorted(range(len(buffers)), key=lambda k: (buffers[k].first, -buffers[k].size)):
+        size, first, last = buffers[k]
+        size = -(-size // ALIGNMENT) * ALIGNMENT
+        placed = [p for p in placed if p[2] >= first]
+        at = 0
+        for offset, end, _ in sorted(placed):
+            if at + size <= offset:
+                break
+            at = max(at, end)
+        offsets[k] = at
+        placed.append((at, at + size, last))
+        total = max(total, at + size)
+    return offsets, total
 
 
 def owners_of(equations: Sequence[Equation]) -> dict[int, Equation]:
@@ -93,25 +84,24 @@ def planned(
     `dead`: as `last_readers` gives it.  A value takes the place of an operand that nobody reads any more where a loop over
     entries may write over what it has read.
     """
-    arena, places = Arena(), dict[int, int]()
-    for equation in equations:
-        over = dead.get(equation.number, ())
-        gone = [e for e in over if e.number in places]
+    buffers: list[Lifetime] = []
+    homes: dict[int, int] = {}
+    for time, equation in enumerate(equations):
+        gone = [e for e in dead.get(equation.number, ()) if e.number in homes]
         if equation.number in wanted:
             heir = next((e for e in gone if _may_take_over(equation, e)), None)
-            places[equation.number] = places[heir.number] if heir else arena.take(_bytes(equation))
-            gone = [e for e in gone if e is not heir]
-        if equation in over and equation.number in wanted:
-            gone.append(equation)
+            if heir is None:
+                homes[equation.number] = len(buffers)
+                buffers.append(Lifetime(prod(equation.shape) * equation.dtype.itemsize, time, len(equations)))
+            else:
+                homes[equation.number] = homes[heir.number]
+                gone.remove(heir)
         for e in gone:
-            arena.give_back(places[e.number], _bytes(e))
-    return places, arena.size
+            buffers[homes[e.number]] = buffers[homes[e.number]]._replace(last=time)
+    offsets, size = arranged(buffers)
+    return {number: offsets[home] for number, home in homes.items()}, size
 
 
 def _may_take_over(equation: Equation, operand: Equation) -> bool:
     loop = equation.primitive.forward.signature is None  # a product reads an operand again after it has begun to write
     return loop and operand in equation.arguments and (operand.shape, operand.dtype) == (equation.shape, equation.dtype)
-
-
-def _bytes(equation: Equation) -> int:
-    return prod(equation.shape) * equation.dtype.itemsize

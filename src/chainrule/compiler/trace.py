@@ -214,7 +214,7 @@ class Run:
 
     # ----------------------------------------------------------------------------------------------- the run
     def go(self) -> None:
-        """Run the function on boxes; `finish` has to follow."""
+        """Run the function on boxes; `restore` has to follow."""
         self._put_boxes()
         self._exchange_nodes()
         with tracing(self.trace), telling_types(self.walk), self.watch.open():
@@ -320,7 +320,7 @@ class Traced:
         if thing.kind is LIST and len(now) != len(before):
             self._refuse_growth(thing, len(before))
         for key in itertools.chain(before, (k for k in now if k not in before)):
-            expected = self.run.placed.get((thing.number, key), before.get(key, MISSING))
+            expected = self._expected(thing, key)
             value = now.get(key, MISSING)
             if value is expected or _is_same(value, expected):
                 continue

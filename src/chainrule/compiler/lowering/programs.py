@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,8 +50,9 @@ def lower(program: Program, watch: bool = True) -> Lowered:
             known[equation.number] = work.value(equation)
     outputs = tuple(known[e.number] for e in program.outputs)
     looked_at = {e.arguments[0].attribute for e in reach(outputs) if e.op == "watched"}
+    flagged = tuple(known[e.number] for e in program.flagged if e.number in known)
     watched = tuple(k for k in program.watched if k not in looked_at)
-    return Lowered(graph, outputs, inputs, tuple(work.opaque), tuple(work.found(program.flagged)), watched)
+    return Lowered(graph, outputs, inputs, tuple(work.opaque), flagged, watched)
 
 
 class _Lowering:
@@ -79,15 +79,6 @@ class _Lowering:
         except NoSpellingError:
             self.opaque.append(primitive.name)
             return equation if primitive.multiple else self._opaque(equation, of)
-
-    def found(self, equations: Iterable[Equation]) -> Generator[Expression]:
-        """The expressions of those equations that have some."""
-        for equation in equations:
-            value = self.known.get(equation.number)
-            if isinstance(value, Expression):
-                yield value
-            elif isinstance(value, tuple):
-                yield from value
 
     def _constant(self, equation: Equation) -> Expression:
         if equation.source is None:

@@ -9,13 +9,6 @@ if TYPE_CHECKING:
     from chainrule.compiler.program import Program
 
 
-def prepare() -> None:
-    """Begin to make what the first program will need, on another thread."""
-    from chainrule.compiler.native import runtime
-
-    runtime.prepare()
-
-
 def compile_program(program: Program) -> Executable:
     """The program as machine code.  **Raises** MissingExtraError without llvmlite."""
     from chainrule.compiler.lowering import lower
@@ -24,7 +17,7 @@ def compile_program(program: Program) -> Executable:
     from chainrule.compiler.native.schedule import plan
     from chainrule.compiler.native.watch import watching
 
-    lowered = lower(program, watch=True)
+    lowered = lower(program)
     schedule = plan(lowered.outputs, program.targets, lowered.inputs, machine(), lowered.flagged)
     if program.flagged:
         schedule = schedule._replace(checked=schedule.commit)

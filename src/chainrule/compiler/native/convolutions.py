@@ -7,14 +7,13 @@ same is done with turned kernels over cotangents that lie apart.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chainrule.compiler.expressions import Expression
 from chainrule.compiler.native.correlations import Correlation
 from chainrule.compiler.native.kernel import Kernel, Machine
 from chainrule.compiler.native.packing import Scratch, at_most, each, pack
 from chainrule.compiler.native.planes import Planes, axes, clear, copy, pixels
-from chainrule.compiler.native.products import Epilogue
 from chainrule.compiler.native.tiles import Tile, accumulate, choose
 from chainrule.compiler.native.writer import Writer, scalar
 
@@ -29,23 +28,16 @@ class Weights(NamedTuple):
     first: int
 
 
-def convolution_kernel(machine: Machine, e: Expression, *, more: int = 0, written: tuple[int, ...] = (), epilogue: Epilogue | None = None) -> Kernel:  # fmt: skip
-    """`e`, of the ops of CONVOLUTIONS, from contiguous operands to contiguous results.
-
-    The rows that the epilogue is told of are pairs of an example and a channel of results.
-    """
-    made: Any
-    if e.op == "convolve_to_weight":
-        made = Correlation(machine, e)
-    else:
-        made = _Convolution(machine, e, epilogue)
-    w: Writer = made.w
+def convolution_kernel(machine: Machine, e: Expression) -> Kernel:
+    """`e`, of the ops of CONVOLUTIONS, from contiguous operands to contiguous results."""
+    made = (Correlation if e.op == "convolve_to_weight" else _Convolution)(machine, e)
+    w = made.w
     w.when(w.value("icmp slt i64 %begin, %end"), made.write)
     x, y = (a.shape for a in e.arguments)
     return Kernel(
         "\n".join(w.lines),
-        operands=3 + more,
-        written=(2, *written),
+        operands=3,
+        written=(2,),
         extent=made.extent,
         scratch=made.scratch.bytes,
         functions=frozenset(w.functions),
@@ -59,8 +51,8 @@ def convolution_kernel(machine: Machine, e: Expression, *, more: int = 0, writte
 class _Convolution:
     """`convolve` or `convolve_to_input` in the making; units are examples."""
 
-    def __init__(self, machine: Machine, e: Expression, epilogue: Epilogue | None) -> None:
-        self.w, self.dtype, self.epilogue = Writer(), e.dtype, epilogue
+    def __init__(self, machine: Machine, e: Expression) -> None:
+        self.w, self.dtype = Writer(), e.dtype
         windows, self.groups = e.attribute
         to_input = e.op == "convolve_to_input"
         self.planes = Planes(*axes(windows, to_input=to_input))
@@ -107,8 +99,6 @@ class _Convolution:
             w.loop(self.groups, lambda g, _: self._group(g, self.stage or target))
             if self.stage:
                 w.loop(rows, lambda o, _: self._unstage(o, target))
-            if self.epilogue is not None:
-                self.epilogue(w, w.multiply_add(n, rows, "0"), str(rows))
 
         w.loop("%end", example, start="%begin")
 

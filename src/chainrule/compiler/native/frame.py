@@ -6,8 +6,6 @@ input and fresh output.  It belongs to one call, so that calls may overlap in ti
 
 from __future__ import annotations
 
-from chainrule.compiler.native.kernel import OUT_OF_RANGE
-
 STATUS = 0
 """i32: bits that kernels set, OUT_OF_RANGE and CAREFUL."""
 FLAGS = 4
@@ -25,7 +23,6 @@ ARRAYS = 128
 
 CAREFUL = 2
 """The careful program must run instead."""
-FAILURES = OUT_OF_RANGE | CAREFUL
 
 
 def frame_bytes(arrays: int) -> int:

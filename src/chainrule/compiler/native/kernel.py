@@ -17,7 +17,6 @@ class Machine(NamedTuple):
 
     vector_bytes: int = 32
     """64, 32 or 16.  At 64 masks of lanes are taken for cheap."""
-    has_fma: bool = True
     l1_bytes: int = 32 * 1024
     l2_bytes: int = 1024 * 1024
     registers: int = 16

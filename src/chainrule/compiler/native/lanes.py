@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from chainrule.compiler.native.writer import SCALARS, Writer, literal, splat, typed
 
 
@@ -60,9 +58,6 @@ class Lanes:
 
     def write(self, text: str, kind: str) -> Value:
         return Value(self, self.writer.value(text), kind)
-
-    def infinity(self) -> Value:
-        return self.constant(np.inf, "f")
 
     # ------------------------------------------------------------ what is no operator
     def each(self, symbol: str, *of: Value) -> Value:

@@ -19,8 +19,6 @@ from chainrule.compiler.native.writer import Writer, literal, scalar, splat, typ
 LONG = 4096
 """Turns after which a sum begins anew, the parts being added: rounding errors then grow with neither."""
 
-Body = Callable[[Sequence[str]], list[str]]
-
 
 class Emitter:
     """Writes one nest.  Values known so far lie in scopes, one for each loop that is open."""

@@ -71,10 +71,9 @@ def machine() -> Machine:
     wide = 64 if features.get("avx512f") else 32 if features.get("avx2") else 16
     return Machine(
         vector_bytes=wide,
-        has_fma=arm or bool(features.get("fma")),
         l1_bytes=_cache_size(0, "SC_LEVEL1_DCACHE_SIZE", "hw.l1dcachesize", _L1),
         l2_bytes=_cache_size(2, "SC_LEVEL2_CACHE_SIZE", "hw.l2cachesize", _L2),
-        **({"registers": 32 if wide == 64 or arm else 16} if "registers" in Machine._fields else {}),
+        registers=32 if wide == 64 or arm else 16,
     )
 
 

@@ -20,51 +20,28 @@ from chainrule.compiler.native.tiles import Tile, accumulate, choose, load_part,
 from chainrule.compiler.native.writer import Writer, scalar
 from chainrule.types import Shape
 
-Epilogue = Callable[[Writer, str, str], None]
-"""`epilogue(w, row, rows)`: something done with `rows` finished rows from number `row` on, counted over all batches."""
-
 
 def dot_kernel(
-    machine: Machine,
-    dtype: Any,
-    batch: Shape,
-    m: int,
-    n: int,
-    k: int,
-    a: Layout,
-    b: Layout,
-    c: Layout,
-    *,
-    more: int = 0,
-    written: tuple[int, ...] = (),
-    epilogue: Epilogue | None = None,
+    machine: Machine, dtype: Any, batch: Shape, m: int, n: int, k: int, a: Layout, b: Layout, c: Layout
 ) -> Kernel:
-    """`c[q, i, j] = sum over l of a[q, i, l] * b[q, l, j]`; operands a, b, c, and `more` for the epilogue.
-
-    Of the further operands it writes those of the numbers `written`.
-    """
-    p = problem(batch, m, n, k, a, b, c)
-    plain = _kernel(machine, dtype, p) if epilogue is None else _made(machine, dtype, p, epilogue)
+    """`c[q, i, j] = sum over l of a[q, i, l] * b[q, l, j]`, of operands a, b, c."""
     size, itemsize = prod(batch), scalar(dtype).bytes
-    return plain._replace(
-        operands=3 + more,
-        written=(2, *written),
+    return _kernel(machine, dtype, problem(batch, m, n, k, a, b, c))._replace(
         label=f"dot {'x'.join(map(str, (*batch, m, k, n)))}",
         flop=2.0 * size * m * n * k,
         moved=float(itemsize * size * (m * k + n * k + m * n)),
     )
 
 
-def _made(machine: Machine, dtype: Any, p: Problem, epilogue: Epilogue | None) -> Kernel:
+@lru_cache(256)
+def _kernel(machine: Machine, dtype: Any, p: Problem) -> Kernel:
+    """A network has the same few products many times."""
     names = ("%a0", "%a1", "%a2")
-    if epilogue is None and _better_turned(machine, dtype, p):
+    if _better_turned(machine, dtype, p):
         p = Problem(p.batch, p.n, p.m, p.k, p.b.turned(), p.a.turned(), p.c.turned())
         names = ("%a1", "%a0", "%a2")
     p = merged(p)
-    if epilogue is None and suits(machine, dtype, p):
-        made = InnerProduct(machine, dtype, p, names)
-    else:
-        made = _Product(machine, dtype, p, epilogue, names)
+    made = (InnerProduct if suits(machine, dtype, p) else _Product)(machine, dtype, p, names)
     body = made.write()
     declarations, functions = frozenset(made.w.declarations), frozenset(made.w.functions)
     return Kernel(body, 3, (2,), made.extent, made.scratch.bytes, functions, declarations)
@@ -75,12 +52,6 @@ def _better_turned(machine: Machine, dtype: Any, p: Problem) -> bool:
     if p.c.column != 1 and p.c.row == 1:
         return True
     return p.a.row == 1 and 2 * p.n <= min(width_of(machine, dtype), p.m)
-
-
-@lru_cache(256)
-def _kernel(machine: Machine, dtype: Any, p: Problem) -> Kernel:
-    """A network has the same few products many times."""
-    return _made(machine, dtype, p, None)
 
 
 class _Columns(NamedTuple):
@@ -109,9 +80,9 @@ def _depth(k: int, most: int) -> int:
 class _Product:
     """One kernel in the making."""
 
-    def __init__(self, machine: Machine, dtype: Any, p: Problem, epilogue: Epilogue | None, names: tuple[str, str, str]) -> None:  # fmt: skip
+    def __init__(self, machine: Machine, dtype: Any, p: Problem, names: tuple[str, str, str]) -> None:
         self.names = names
-        self.w, self.dtype, self.p, self.epilogue = Writer(), dtype, p, epilogue
+        self.w, self.dtype, self.p = Writer(), dtype, p
         bytes_ = scalar(dtype).bytes
         room = machine.l2_bytes // 2 // bytes_
         self.deep = max(1, _depth(p.k, _DEEP if p.k * p.n <= room else _LESS_DEEP))
@@ -175,7 +146,6 @@ class _Product:
     def _batch(self, q: str, low: str, high: str) -> None:
         """Units `low` to `high` of one product."""
         p = self.p
-        self.q = q
         self.a, self.b = self._pointer(0, p.a, q), self._pointer(1, p.b, q)
         self.c, self.c_row = self._pointer(2, p.c, q), p.c.row
         target = self.c
@@ -246,8 +216,6 @@ class _Product:
 
         def unit(first: str, count: str) -> None:
             self._unit(first, count, columns, [self._number(some.start) for some in columns], "0", p.k)
-            if self.epilogue is not None:
-                self.epilogue(self.w, self.w.multiply_add(self.q, p.m, first), count)
 
         self._each_unit(low, high, unit)
 
@@ -280,9 +248,6 @@ class _Product:
                 w.loop(some.panels, several, step=self.wide)
 
         w.loop(p.k, piece, step=self.deep)
-        if self.epilogue is not None:
-            finish = self.epilogue
-            self._each_unit(low, high, lambda i, count: finish(w, w.multiply_add(self.q, p.m, i), count))
 
     def _piece(self, some: _Columns, k: str, steps: int | str, low: str, high: str) -> None:
         self._pack_b(some, "0", k, steps)

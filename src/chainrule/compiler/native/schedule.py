@@ -9,7 +9,7 @@ from math import prod
 from operator import is_
 
 from chainrule.compiler.expressions import Expression, reach
-from chainrule.compiler.native.arena import Lifetime, arranged
+from chainrule.compiler.memory import Lifetime, arranged
 from chainrule.compiler.native.commit import chosen
 from chainrule.compiler.native.fuse import BORDERS, LEAVES, Group, canonical
 from chainrule.compiler.native.kernel import Call, Machine, Opaque, Place, Schedule
