@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import gc
 import itertools
+import pickle
 import weakref
 
 import numpy as np
@@ -273,3 +274,27 @@ def test_a_checkpoint_in_a_result_with_a_graph(executor):
     compiled = cr.jit(lambda x: cr.checkpoint(lambda q: cr.sin(q * w))(x).sum(), executor=executor)
     compiled(X).backward()
     assert np.allclose(w.grad, np.cos(X * X) * X)
+
+
+@cr.jit
+def doubled(x):
+    return 2 * x
+
+
+class Fast(cr.nn.Module):
+    def __init__(self):
+        self.layer = cr.nn.Linear(3, 1)
+        self.fast = cr.jit(self.layer)
+
+    def forward(self, x):
+        return self.fast(x)
+
+
+def test_compiled_functions_are_pickled():
+    doubled(X)
+    assert pickle.loads(pickle.dumps(doubled)) is doubled
+    model = Fast()
+    expected = model(X)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again(X).data, expected.data)
+    assert again.fast.function is again.layer

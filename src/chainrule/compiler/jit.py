@@ -7,6 +7,7 @@ program, as long as everything that the function could see is as it was.  What i
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -79,6 +80,14 @@ class Jit:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else Bound(self, instance)
+
+    def __reduce__(self) -> Any:
+        """Pickled as functions are, by its name, or with what it is around; compiled anew where it arrives."""
+        name = str(getattr(self, "__qualname__", ""))
+        found: Any = sys.modules.get(str(getattr(self, "__module__", "")))
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self else (Jit, (self.function, self._strict, self._executor))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Jit:
         return Jit(deepcopy(self.function, memo), self._strict, self._executor)
