@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule.compiler.memory import Lifetime, arranged
 from chainrule.errors import BranchError, IndexingError, SideEffectError
 
 X = np.array([1.0, -2.0, 4.0])
@@ -298,3 +299,16 @@ def test_compiled_functions_are_pickled():
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again(X).data, expected.data)
     assert again.fast.function is again.layer
+
+
+def test_memory_of_very_many_values_is_planned_without_overlap():
+    offsets, size = arranged([Lifetime(8, k, 100_000 - k) for k in range(50_000)])
+    assert len(set(offsets)) == 50_000
+    assert size == 50_000 * 64
+    draw = np.random.default_rng(0)
+    for _ in range(50):
+        rows = [(int(s), int(f), int(f + d)) for s, f, d in draw.integers(1, 300, (20, 3)) % [300, 30, 12] + [1, 0, 0]]
+        placed = arranged([Lifetime(*row) for row in rows])[0]
+        for (one, at), (other, there) in itertools.combinations(list(zip(rows, placed, strict=True)), 2):
+            if one[2] >= other[1] and other[2] >= one[1]:
+                assert at + one[0] <= there or there + other[0] <= at
