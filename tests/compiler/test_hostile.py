@@ -5,12 +5,14 @@ from __future__ import annotations
 import collections
 import gc
 import itertools
+import pickle
 import weakref
 
 import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule.compiler.memory import Lifetime, arranged
 from chainrule.errors import BranchError, IndexingError, SideEffectError
 
 X = np.array([1.0, -2.0, 4.0])
@@ -273,3 +275,40 @@ def test_a_checkpoint_in_a_result_with_a_graph(executor):
     compiled = cr.jit(lambda x: cr.checkpoint(lambda q: cr.sin(q * w))(x).sum(), executor=executor)
     compiled(X).backward()
     assert np.allclose(w.grad, np.cos(X * X) * X)
+
+
+@cr.jit
+def doubled(x):
+    return 2 * x
+
+
+class Fast(cr.nn.Module):
+    def __init__(self):
+        self.layer = cr.nn.Linear(3, 1)
+        self.fast = cr.jit(self.layer)
+
+    def forward(self, x):
+        return self.fast(x)
+
+
+def test_compiled_functions_are_pickled():
+    doubled(X)
+    assert pickle.loads(pickle.dumps(doubled)) is doubled
+    model = Fast()
+    expected = model(X)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again(X).data, expected.data)
+    assert again.fast.function is again.layer
+
+
+def test_memory_of_very_many_values_is_planned_without_overlap():
+    offsets, size = arranged([Lifetime(8, k, 100_000 - k) for k in range(50_000)])
+    assert len(set(offsets)) == 50_000
+    assert size == 50_000 * 64
+    draw = np.random.default_rng(0)
+    for _ in range(50):
+        rows = [(int(s), int(f), int(f + d)) for s, f, d in draw.integers(1, 300, (20, 3)) % [300, 30, 12] + [1, 0, 0]]
+        placed = arranged([Lifetime(*row) for row in rows])[0]
+        for (one, at), (other, there) in itertools.combinations(list(zip(rows, placed, strict=True)), 2):
+            if one[2] >= other[1] and other[2] >= one[1]:
+                assert at + one[0] <= there or there + other[0] <= at

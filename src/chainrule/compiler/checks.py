@@ -25,7 +25,7 @@ from chainrule.compiler.kinds import (
 )  # fmt: skip
 from chainrule.compiler.places import Thing
 from chainrule.compiler.results import Code, name_of
-from chainrule.compiler.trace import Traced
+from chainrule.compiler.traced import Traced
 
 _SETTLED = frozenset({"is_filled", "transient", "unnamed", "limits"})
 """What classes of chainrule say about themselves, and no object says otherwise later."""

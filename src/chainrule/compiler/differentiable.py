@@ -19,7 +19,7 @@ from chainrule.compiler.places import Thing
 from chainrule.compiler.program import Program
 from chainrule.compiler.results import name_of
 from chainrule.compiler.simplify import assemble, leant_on, substituted
-from chainrule.compiler.trace import Traced
+from chainrule.compiler.traced import Traced
 from chainrule.core.calls import PICK, general, wrap
 from chainrule.core.equations import Trace, tracing
 from chainrule.core.graph import Node, next_number, reach

@@ -38,7 +38,7 @@ from chainrule.compiler.kinds import (
 )  # fmt: skip
 from chainrule.compiler.places import Place, Thing, functions_in, names_in
 from chainrule.compiler.results import name_of
-from chainrule.compiler.trace import Traced
+from chainrule.compiler.traced import Traced
 
 
 class Miss:

@@ -7,8 +7,8 @@ program, as long as everything that the function could see is as it was.  What i
 from __future__ import annotations
 
 import os
+import sys
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -16,13 +16,12 @@ from functools import partial, update_wrapper
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from chainrule import modes
 from chainrule.compiler.differentiable import Differentiable
 from chainrule.compiler.effects import is_an_optimisers, remedy_for, users_line
 from chainrule.compiler.executors import compiler, name_of_executor, prepare
 from chainrule.compiler.guards import MISS, Miss
+from chainrule.compiler.history import History
 from chainrule.compiler.inputs import AgainError, Choices, EagerError
 from chainrule.compiler.kinds import kind_of
 from chainrule.compiler.lowered import Lowered, signature
@@ -31,13 +30,10 @@ from chainrule.compiler.program import Program
 from chainrule.compiler.specialisation import Specialisation, program_of
 from chainrule.compiler.state import State
 from chainrule.compiler.strict import compared
-from chainrule.compiler.trace import Run, Traced
-from chainrule.errors import ArgumentError, GraphError, TraceError, describe, explain
+from chainrule.compiler.trace import Run
+from chainrule.compiler.traced import Traced
+from chainrule.errors import ArgumentError, TraceError, explain
 
-_WARN_AFTER = 8
-_PAUSE, _LONGEST_PAUSE = 64, 100_000
-"""How many calls run as they are where compiling them was in vain; eight times as many the next time."""
-_REASONS = 50
 _KEPT = 64
 """How many specialisations are kept; beyond that the one that was not used for longest goes."""
 _all: weakref.WeakSet[Jit] = weakref.WeakSet()
@@ -65,14 +61,8 @@ class Jit:
         """By the types of the arguments: why a call ran as it is, how often, and when to try again."""
         self._choices = Choices()
         self._programs: dict[Any, Any] = {}
-        self._changed: dict[str, int] = {}
-        self._in_vain = 0
-        """How many specialisations were made in a row that held for no second call."""
-        self._rest = 0
-        """How many calls run as they are before another attempt."""
-        self._pause = _PAUSE
-        self._warned: set[str] = set()
-        self._stats: dict[str, Any] = {"compilations": 0, "traces": 0, "eager": 0, "careful": 0, "reasons": [], "seconds": 0.0}  # fmt: skip
+        self._history = History(repr(self))
+        self._stats = self._history.stats
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         if modes.unusual and (modes.is_tracing() or modes.is_debug()):
@@ -90,6 +80,14 @@ class Jit:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else Bound(self, instance)
+
+    def __reduce__(self) -> Any:
+        """Pickled as functions are, by its name, or with what it is around; compiled anew where it arrives."""
+        name = str(getattr(self, "__qualname__", ""))
+        found: Any = sys.modules.get(str(getattr(self, "__module__", "")))
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self else (Jit, (self.function, self._strict, self._executor))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Jit:
         return Jit(deepcopy(self.function, memo), self._strict, self._executor)
@@ -111,8 +109,8 @@ class Jit:
                     self._first(made)
                 if result.__class__ is not Miss or result.eager:
                     return result
-            if self._rest > 0:
-                self._rest -= 1
+            if self._history.rest > 0:
+                self._history.rest -= 1
                 return Miss("it would be compiled anew at every call")
             return self._anew(arguments, keywords)
 
@@ -140,7 +138,7 @@ class Jit:
     def _as_it_is(self, miss: Miss, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """The function itself; where its trace or program failed and it fails too, all is as before."""
         self._stats["eager"] += 1
-        self._say(f"eager: {miss.eager}")
+        self._history.say(f"eager: {miss.eager}")
         if not miss.failed:
             return self.function(*arguments, **keywords)
         state = State(self.function, arguments, keywords)
@@ -150,20 +148,8 @@ class Jit:
             state.restore()
             raise
         if miss.lasting:
-            self._warn("", f"{self!r} runs as it is: {miss.eager}", 4)
+            self._history.warn("", f"{self!r} runs as it is: {miss.eager}", 4)
         return result
-
-    def _say(self, reason: str) -> None:
-        """Note a reason, each once, and no more than a screen of them."""
-        reasons = self._stats["reasons"]
-        if reason not in reasons and len(reasons) < _REASONS:
-            reasons.append(reason)
-
-    def _warn(self, cause: str, text: str, level: int) -> None:
-        """Warn of each cause once, at the user's line."""
-        if cause not in self._warned:
-            self._warned.add(cause)
-            warnings.warn(text, stacklevel=level)
 
     def _first(self, made: Specialisation) -> None:
         self._made.insert(0, made)
@@ -175,22 +161,22 @@ class Jit:
         result = made.run(arguments, keywords)
         if result.__class__ is not Miss:
             self._run = made.run
-            self._in_vain = 0
+            self._history.in_vain = 0
         return result
 
     def _specialise(self, arguments: Sequence[Any], keywords: dict[str, Any], careful: bool) -> Specialisation:
         began = perf_counter()
         traced = self._traced(arguments, keywords, careful)
         made = self._assembled(traced)
-        self._note(made, careful)
+        if careful:
+            self._history.say("careful: a derivative met 0/0, 0·inf or NaN")
+        else:
+            self._history.note(self._made[0].facts if self._made else None, made.facts)
         self._stats["seconds"] += perf_counter() - began
         return made
 
     def _assembled(self, traced: Traced) -> Specialisation:
-        try:
-            derivatives = Differentiable(traced, self._compiled) if traced.live else None
-        except GraphError as error:
-            raise EagerError(str(error)) from error
+        derivatives = Differentiable(traced, self._compiled) if traced.live else None
         plan = program_of(traced, derivatives.outputs() if derivatives else ())
         execute = self._compiled(plan.program) if plan.program.outputs else None
         return Specialisation(traced, plan, execute, self._rescue, derivatives)
@@ -210,7 +196,7 @@ class Jit:
         except Exception as error:
             if self._executor is not None or name == "numpy":
                 raise
-            self._say(f"executed by NumPy: {type(error).__name__} in the native compiler: {error}")
+            self._history.say(f"executed by NumPy: {type(error).__name__} in the native compiler: {error}")
             return compiler("numpy")(program)
 
     def _rescue(self, made: Specialisation, arguments: tuple[Any, ...], keywords: dict[str, Any], drawn: Any) -> Any:
@@ -237,10 +223,10 @@ class Jit:
                 run.go()
                 if run.has_learnt() or run.is_over:
                     continue
-                if run.trace.lacking:
-                    raise EagerError(f"a traced array has no {run.trace.lacking}")
-                if run.trace.refusals:  # the function caught it, and went a way that it goes in no other run
-                    raise run.trace.refusals[0]
+                for (
+                    refusal
+                ) in run.trace.refusals:  # the function caught it, and went a way that it goes in no other run
+                    raise refusal
                 return Traced(run)
             except AgainError:
                 continue
@@ -281,39 +267,6 @@ class Jit:
                     _, before = facts.get(path, ("", None))
                     if type(before) is float and before != value and path not in choices.guarded:
                         choices.lifted.add(path)
-
-    def _note(self, made: Specialisation, careful: bool) -> None:
-        """Say why there is a new specialisation, and warn where one value makes a new one again and again."""
-        if careful:
-            self._say("careful: a derivative met 0/0, 0·inf or NaN")
-            return
-        if not self._made:
-            self._say("first call")
-            return
-        before, now = self._made[0].facts, made.facts
-        changed = [path for path in now if path in before and not _is_one(before[path][1], now[path][1])]
-        new = [path for path in (*now, *before) if (path in now) != (path in before)]
-        path = next(iter([*changed, *new]), None)
-        name = "something" if path is None else now.get(path, before.get(path, ("", None)))[0]
-        was, is_now = ("an object", "another") if path is None else (
-            _shown(facts.get(path, ("", "nothing"))[1]) for facts in (before, now)
-        )  # fmt: skip
-        self._say(f"{name}: {is_now}, was {was}")
-        self._count(name, f"{is_now}, was {was}")
-
-    def _count(self, name: str, change: str) -> None:
-        """Warn, and let the function rest, where one cause makes a new specialisation again and again."""
-        self._changed[name] = self._changed.get(name, 0) + 1
-        self._in_vain += 1
-        vain = self._in_vain >= _WARN_AFTER
-        if vain:  # next time one attempt is enough
-            self._in_vain, self._rest, self._pause = _WARN_AFTER - 1, self._pause, min(8 * self._pause, _LONGEST_PAUSE)
-        if vain or self._changed[name] == _WARN_AFTER:
-            after = "; it runs as it is for a while" if vain else ""
-            remedy = f"an array for {name} where its value is only computed with, or one that does not change"
-            self._warn(
-                name, f"{self!r} is compiled again and again because {name} changes: {change}{after} · try {remedy}", 8
-            )
 
     # ------------------------------------------------------------------------------------------------ looking at it
     def stats(self) -> dict[str, Any]:
@@ -378,22 +331,10 @@ def _uncompilable(error: Exception) -> EagerError:
     return made
 
 
-def _is_one(a: Any, b: Any) -> bool:
-    return kind_of(a) is kind_of(b) and a == b
-
-
 def _types(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """What tells calls of one kind from those of another, roughly."""
     leaves: list[Any] = [*arguments, *keywords, *keywords.values()]
     return tuple((kind_of(leaf), getattr(leaf, "shape", None), str(getattr(leaf, "dtype", ""))) for leaf in leaves)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, type):  # of a number
-        return f"one of class {value.__name__}"
-    if kind_of(value) is tuple:  # the type of an array
-        return describe(np.broadcast_to(np.zeros((), value[1]), value[0]))
-    return repr(value)[:40]
 
 
 def _name_line(error: TraceError) -> None:
@@ -449,3 +390,4 @@ register_bound(Jit)
 register_partial(Bound)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)  # another thread may have held them
+Function = Callable[..., Any]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import heappop, heappush
 from math import prod
 from typing import Any, NamedTuple
 
 from chainrule.backends.abstract import Equation
 
+_NO_END = 1 << 62
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
@@ -22,22 +25,39 @@ class Lifetime(NamedTuple):
 def arranged(buffers: Sequence[Lifetime]) -> tuple[list[int], int]:
     """An offset for each, and how many bytes that takes: in order of time, each at the lowest offset that is free."""
     offsets = [0] * len(buffers)
-    placed: list[tuple[int, int, int]] = []
-    """(offset, end, last) of what may still live."""
+    starts, ends = [0], [_NO_END]
+    """What is free, in order."""
+    living: list[tuple[int, int, int]] = []
+    """(last, offset, end), by when they may go."""
     total = 0
     for k in sorted(range(len(buffers)), key=lambda k: (buffers[k].first, -buffers[k].size)):
         size, first, last = buffers[k]
         size = -(-size // ALIGNMENT) * ALIGNMENT
-        placed = [p for p in placed if p[2] >= first]
-        at = 0
-        for offset, end, _ in sorted(placed):
-            if at + size <= offset:
-                break
-            at = max(at, end)
-        offsets[k] = at
-        placed.append((at, at + size, last))
+        while living and living[0][0] < first:
+            _, start, end = heappop(living)
+            if start < end:
+                _free(starts, ends, start, end)
+        hole = next(i for i, start in enumerate(starts) if ends[i] - start >= size)
+        at = offsets[k] = starts[hole]
+        starts[hole] = at + size
+        if starts[hole] == ends[hole]:
+            del starts[hole], ends[hole]
+        heappush(living, (last, at, at + size))
         total = max(total, at + size)
     return offsets, total
+
+
+def _free(starts: list[int], ends: list[int], start: int, end: int) -> None:
+    """Put a piece back among those that are free, as one with its neighbours."""
+    i = bisect_left(starts, start)
+    if i < len(starts) and starts[i] == end:
+        end = ends[i]
+        del starts[i], ends[i]
+    if i > 0 and ends[i - 1] == start:
+        ends[i - 1] = end
+    else:
+        starts.insert(i, start)
+        ends.insert(i, end)
 
 
 def owners_of(equations: Sequence[Equation]) -> dict[int, Equation]:

@@ -21,7 +21,7 @@ from chainrule.compiler.kinds import ARRAY, CELL, CLASS, OBJECT, SCALAR, TENSOR,
 from chainrule.compiler.program import Program
 from chainrule.compiler.results import Code, name_of
 from chainrule.compiler.simplify import assemble, substituted
-from chainrule.compiler.trace import Effect, Traced, outputs_of
+from chainrule.compiler.traced import Effect, Traced, outputs_of
 from chainrule.core.graph import next_number, own_copy
 
 Path = tuple[Any, ...]

@@ -1,27 +1,24 @@
 """One run of a function on boxes: arrays in all places are exchanged for abstract ones, and what is left is compared.
 
 Afterwards every object is as it was, also where the function failed.  What the comparison finds is the specialisation:
-a program, where its inputs stand, and what is to be written where (`Traced`).
+a program, where its inputs stand, and what is to be written where (`traced`).
 """
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from chainrule.backends.abstract import Abstract, Equation, reach_equations
+from chainrule.backends.abstract import Abstract, reach_equations
 from chainrule.backends.registry import is_foreign
-from chainrule.compiler.arithmetic import Arithmetic
-from chainrule.compiler.effects import Generators, Iterators, Watch, find_line, is_users, line_of, telling_types
+from chainrule.compiler.effects import Generators, Iterators, Watch, is_users, line_of
 from chainrule.compiler.inputs import AgainError, Choices, EagerError, Input
 from chainrule.compiler.kinds import (
     ARRAY,
     BOUND,
     FUNCTION,
-    LIST,
     MISSING,
     OPAQUE,
     PARTIAL,
@@ -34,11 +31,9 @@ from chainrule.compiler.kinds import (
 )
 from chainrule.compiler.loops import looped
 from chainrule.compiler.places import Place, Thing, Walk, names_in
-from chainrule.compiler.results import Code, KeptError, Results, kept_error
 from chainrule.core.calls import wrap
 from chainrule.core.equations import Trace, tracing
-from chainrule.core.graph import Node, is_freed, leaf_node, next_number, reach
-from chainrule.errors import FreedGraphError, SideEffectError, explain
+from chainrule.core.graph import Node, leaf_node, next_number
 from chainrule.transforms.arguments import identity
 
 _IDENTITY: Any = identity.primitive  # pyright: ignore[reportFunctionMemberAccess]
@@ -52,8 +47,6 @@ class Noted(Trace):
         self.run = run
         self.refusals: list[Exception] = []
         """What was raised because it could not be traced, whoever caught it; without the frames that it went through."""
-        self.lacking = ""
-        """An attribute of NumPy's arrays that was asked for in vain."""
         self.compile = compile_program
         """What makes the body of a loop ready."""
 
@@ -64,10 +57,6 @@ class Noted(Trace):
         where = "" if frame is None else line_of(frame)
         text = str(error) if where in str(error) else f"{error} · at {where}"
         self.refusals.append(type(error).__new__(type(error), text))
-
-    def lacks(self, name: str) -> None:
-        if is_users(sys._getframe(2)):  # pyright: ignore[reportPrivateUsage]
-            self.lacking = name
 
     def slots(self) -> list[tuple[Any, Callable[[Any], None]]]:
         """What stands in all places now, each with the way to put something else there."""
@@ -214,10 +203,10 @@ class Run:
 
     # ----------------------------------------------------------------------------------------------- the run
     def go(self) -> None:
-        """Run the function on boxes; `restore` has to follow."""
+        """Run the function on boxes; `finish` has to follow."""
         self._put_boxes()
         self._exchange_nodes()
-        with tracing(self.trace), telling_types(self.walk), self.watch.open():
+        with tracing(self.trace), self.watch.open():
             self.result = self.f(*self.arguments, **self.keywords)
 
     def restore(self) -> None:
@@ -247,168 +236,3 @@ class Run:
             self.choices.names |= names
             self.choices.spaces.update(spaces)
         return new
-
-
-class Effect:
-    """Something that is written after the program has run: a place, and the text of its new content; None deletes."""
-
-    __slots__ = ("key", "text", "thing")
-
-    def __init__(self, thing: Thing, key: Any, text: str | None) -> None:
-        self.thing = thing
-        self.key = key
-        self.text = text
-
-
-class Traced:
-    """What a finished run says: outputs, what is written in place, what is bound, and the lines that make it."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.walk = run.walk
-        self.code = Code()
-        self.effects: list[Effect] = []
-        self.live: list[Any] = []
-        """Tensors left behind whose graph leads out of the function."""
-        self.arithmetic = Arithmetic(run.inputs, run.trace.numbers, self.code.literal)
-        self.results = Results(self.code, run.walk.thing, self._input_number, self._node_of, self.arithmetic.text)
-        run.join()
-        self._check_generators()
-        self.written = [i for i in run.inputs if i.is_array and i.box.equation is not i.equation]
-        for thing in run.walk:
-            self._compare(thing)
-        self._check_walks()
-        try:
-            self.answer = self.results.expression(run.result)
-        except KeptError as error:
-            raise kept_error("the result", "", f"a {error} cannot be made anew at every call") from None
-
-    def _input_number(self, box: Any) -> int | None:
-        found = self.run.input_of(box)
-        return None if found is None else found.number
-
-    def _node_of(self, tensor: Any) -> str:
-        """The node of a tensor that was computed and is left behind."""
-        if _leads_to_freed(tensor.node):
-            return self.code.constant([0, _IDENTITY, None, None, (), tensor.shape, tensor.dtype])
-        self.live.append(tensor)
-        return f"nodes[{len(self.live) - 1}]"
-
-    def _check_generators(self) -> None:
-        name = self.run.iterators.moved()
-        if name is not None:
-            fault = f"{name} moves on: an iterator would give its next value once, and that be a constant"
-            raise SideEffectError(explain("jit", fault, remedy="what it gives as an argument"))
-        name = self.run.generators.moved()
-        if name is not None:
-            self.run.generators.restore()
-            where = self._line(lambda: self.run.generators.moved() is not None)
-            fault = f"{name} draws at {where}: NumPy would draw once, and its number be a constant"
-            raise SideEffectError(
-                explain("jit", fault, remedy="cr.random.normal(..., generator=), or the draw outside")
-            )
-
-    # --------------------------------------------------------------------------------------------- comparing
-    def _compare(self, thing: Thing) -> None:
-        if thing.kind in (TUPLE, OPAQUE):
-            return
-        now, before = thing.now(), thing.before
-        if thing.kind is SET:
-            if set(map(id, now.values())) != set(map(id, before.values())):
-                self._refuse_growth(thing, len(before))
-            return
-        if thing.kind is LIST and len(now) != len(before):
-            self._refuse_growth(thing, len(before))
-        for key in itertools.chain(before, (k for k in now if k not in before)):
-            expected = self._expected(thing, key)
-            value = now.get(key, MISSING)
-            if value is expected or _is_same(value, expected):
-                continue
-            self._changed(thing, key, value, before.get(key, MISSING))
-        if (
-            thing.kind is TENSOR
-            and id(thing.value) in self.run.watch.forgotten
-            and thing.value.grad is before["grad"] is None
-        ):
-            self.effects.append(Effect(thing, "grad", "None"))  # another call may find a gradient to forget
-
-    def _changed(self, thing: Thing, key: Any, value: Any, before: Any) -> None:
-        place = Place(thing, key)
-        choices, path = self.run.choices, place.path
-        is_number = type(value) in (int, float) and type(before) is type(value)
-        if is_number and path not in choices.guarded and path not in choices.lifted:
-            choices.lifted.add(path)
-            raise AgainError
-        if value is MISSING:
-            self.effects.append(Effect(thing, key, None))
-            return
-        try:
-            text = self.results.expression(value, as_array=kind_of(before) is ARRAY or key == "grad")
-        except KeptError as error:
-            where = self._line(lambda: thing.now().get(key, MISSING) is not self._expected(thing, key))
-            raise kept_error(str(place), where, f"a {error} keeps a traced value") from None
-        self.effects.append(Effect(thing, key, text))
-
-    def _expected(self, thing: Thing, key: Any) -> Any:
-        return self.run.placed.get((thing.number, key), thing.before.get(key, MISSING))
-
-    def _refuse_growth(self, thing: Thing, length: int) -> None:
-        where = self.run.watch.grown.get(id(thing.value)) or self._line(lambda: len(thing.value) != length)
-        name = str(thing.first)
-        change = "grows" if len(thing.value) > length else "shrinks" if len(thing.value) < length else "changes"
-        fault = f"{name} {change} at {where}: a container that the compiled function found would change once only"
-        remedy = "to return the value, and to keep it outside"
-        raise SideEffectError(explain("jit", fault, remedy=remedy))
-
-    def _line(self, has_happened: Callable[[], bool]) -> str:
-        """Where something happens, found by a second run."""
-        run = self.run
-        run.restore()
-        run.placed.clear()
-        again = Run(run.f, list(run.given_arguments), run.given_keywords, run.choices)
-
-        def go() -> None:
-            again._put_boxes()  # pyright: ignore[reportPrivateUsage]
-            with tracing(Trace()):
-                again.f(*again.arguments, **again.keywords)
-
-        run.placed.update(again.placed)
-        try:
-            return find_line(go, has_happened)
-        finally:
-            again.restore()
-
-    def _check_walks(self) -> None:
-        """A backward pass of the function that goes on outside of it, and tensors that change what they are."""
-        for thing, stand_in in self.run.outer.values():
-            if stand_in.grad is not None:
-                raise EagerError(f"backward reaches the graph of {thing.first}, which was recorded outside")
-        for thing, node, *_ in self.run.nodes:
-            now = thing.value.node
-            was_outer = node is not None and node[1] is not None
-            if (now is not node and not was_outer) or (was_outer and (now is None or now[1] is not _IDENTITY)):
-                raise EagerError(f"{thing.first} becomes another kind of tensor")
-
-
-def _leads_to_freed(node: Node) -> bool:
-    """Whether the graph of a result was walked, in part or whole, and cannot be walked again."""
-    try:
-        reach([node])
-    except FreedGraphError:
-        return True
-    return is_freed(node)
-
-
-def _is_same(value: Any, expected: Any) -> bool:
-    """Whether two plain values are the same one, whatever object they are."""
-    kind = kind_of(value)
-    if kind is not type(expected) or kind not in (int, float, str, bytes, bool, complex):
-        return False
-    return value == expected and repr(value) == repr(expected)
-
-
-def outputs_of(traced: Traced) -> tuple[list[Equation], list[int | None]]:
-    """All outputs of a program, the fresh ones first, and for each the number of the input it is written to."""
-    fresh = traced.results.outputs
-    outputs = [*fresh, *(i.box.equation for i in traced.written)]
-    return outputs, [*(None for _ in fresh), *(i.number for i in traced.written)]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import chainrule as cr
 from chainrule import data, io, nn, optim, random
 from chainrule.errors import ArgumentError, explain
 from chainrule.training.folder import CHECKPOINT, read
@@ -119,12 +120,17 @@ def build(settings: CharacterSettings) -> Task:
     def batch_loss(x: Array, y: Array) -> Any:
         return loss(made, x, y)
 
+    def total(x: Array, y: Array) -> Any:
+        return loss(made, x, y, "sum")
+
+    look = total if settings.no_jit else cr.jit(total)
+
     def evaluate(check: Check) -> dict[str, float]:
-        return {"validation_loss": mean_loss(made, *some, check)}
+        return {"validation_loss": mean_loss(look, *some, check)}
 
     def conclude(check: Check) -> dict[str, Any]:
         count = sum(parameter.size for parameter in made.parameters())
-        return {"validation_loss": mean_loss(made, *every_one, check), "parameters": count}
+        return {"validation_loss": mean_loss(look, *every_one, check), "parameters": count}
 
     return Task(
         settings=settings,
@@ -187,12 +193,12 @@ def loss(model: Transformer, x: Array, y: Array, reduction: str = "mean") -> Any
     return nn.cross_entropy(logits.reshape(-1, logits.shape[-1]), y.reshape(-1), reduction=reduction)
 
 
-def mean_loss(model: Transformer, x: Array, y: Array, check: Check) -> float:
-    """The mean over all characters of windows, a few windows at once."""
+def mean_loss(look: Callable[[Array, Array], Any], x: Array, y: Array, check: Check) -> float:
+    """The mean over all characters of windows, a few windows at once; `look` gives the sum of the losses."""
     rows, total = max(1, AT_ONCE // x.shape[1]), 0.0
     for start in range(0, len(x), rows):
         check()
-        total += float(loss(model, x[start : start + rows], y[start : start + rows], "sum").item())
+        total += float(look(x[start : start + rows], y[start : start + rows]).item())
     return total / y.size
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import chainrule as cr
 from chainrule import data, nn, optim, random
 from chainrule.training.loop import Check, Task
 from chainrule.training.progress import one
@@ -55,7 +56,7 @@ def task(
     batches = data.Batches(*training, batch_size=min(settings.batch, len(training[0])), seed=settings.seed)
     rate, steps = settings.learning_rate, len(batches)
     optimizer = optim.AdamW(model.parameters(), lr=rate, weight_decay=settings.weight_decay)
-    examination = Examination(model, training, test)
+    examination = Examination(model, training, test, compiled=not settings.no_jit)
 
     def loss(x: Array, y: Array) -> Any:
         return nn.cross_entropy(model(alter(x) if alter else x), y)
@@ -76,22 +77,31 @@ def task(
     )
 
 
+def logits_and_loss(model: Any, x: Array, y: Array) -> tuple[Any, Any]:
+    """What a model says of examples, and the sum of the losses."""
+    logits = model(x)
+    return logits, nn.cross_entropy(logits, y, reduction="sum")
+
+
 class Examination:
     """What a model is measured by."""
 
-    def __init__(self, model: Any, training: Part, test: Part) -> None:
-        self.model = model
+    def __init__(self, model: Any, training: Part, test: Part, *, compiled: bool = True) -> None:
+        def look(x: Array, y: Array) -> tuple[Any, Any]:
+            return logits_and_loss(model, x, y)
+
+        self.look = cr.jit(look) if compiled else look
         self.training = training
         self.test = test
 
     def evaluate(self, check: Check) -> dict[str, float]:
         """Loss and accuracy on what was held out."""
-        found = Evaluation.of(self.model, self.test, check)
+        found = Evaluation.of(self.look, self.test, check)
         return {"test_loss": found.loss, "test_accuracy": found.accuracy}
 
     def conclude(self, check: Check) -> dict[str, Any]:
         """The same on both parts, and which class was taken for which."""
-        found, learned = (Evaluation.of(self.model, part, check) for part in (self.test, self.training))
+        found, learned = (Evaluation.of(self.look, part, check) for part in (self.test, self.training))
         return {
             "training_loss": learned.loss,
             "training_accuracy": learned.accuracy,
@@ -109,15 +119,15 @@ class Evaluation(NamedTuple):
     confusion: Array
 
     @classmethod
-    def of(cls, model: Any, part: Part, check: Check) -> Evaluation:
-        """What the model makes of examples and their labels."""
+    def of(cls, look: Callable[[Array, Array], tuple[Any, Any]], part: Part, check: Check) -> Evaluation:
+        """What the model makes of examples and their labels; `look` gives logits and the sum of the losses."""
         losses, predicted, classes = 0.0, list[Array](), 0
         for start in range(0, len(part[0]), AT_ONCE):
             check()
             x, y = (array[start : start + AT_ONCE] for array in part)
-            logits = model(x)
+            logits, loss = look(x, y)
             classes = int(logits.shape[1])
-            losses += float(nn.cross_entropy(logits, y, reduction="sum").item())
+            losses += float(loss.item())
             predicted.append(np.argmax(logits.detach().data, axis=1))
         labels = part[1]
         table = confusion(np.concatenate(predicted), labels, classes)

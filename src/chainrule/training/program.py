@@ -182,6 +182,7 @@ class Session:
         progress.say("evaluating")
         run.conclude(self.signals.check)
         self._draw()
+        run.seconds = self.seconds_before + time.perf_counter() - self.began
         self.folder.save_result(run, self.program.name)
         self._save()  # last: what it calls finished has all its files
 

@@ -51,7 +51,7 @@ def folder() -> Path | None:
     """`CHAINRULE_CACHE_DIR`, nothing if that is empty, else the user's folder for such things."""
     told = os.environ.get("CHAINRULE_CACHE_DIR")
     if told is not None:
-        return Path(told) if told else None
+        return Path(told).expanduser() if told else None
     with suppress(RuntimeError):  # no home folder
         if sys.platform == "win32":
             return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "chainrule"

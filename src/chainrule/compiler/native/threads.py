@@ -10,6 +10,7 @@ import atexit
 import ctypes
 import os
 import sys
+import warnings
 from pathlib import Path
 from threading import RLock, Thread
 from typing import Any
@@ -64,6 +65,8 @@ def _from_environment() -> int:
         told = os.environ.get(name, "").split(",", maxsplit=1)[0].strip()  # OpenMP: one number for each level
         if told.isdecimal() and int(told):
             return min(int(told), MOST)
+        if told and name.startswith("CHAINRULE"):
+            warnings.warn(f"{name}={told} is no number of threads, and is not followed", stacklevel=2)
     return min(_cores(), MOST)
 
 
