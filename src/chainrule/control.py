@@ -43,7 +43,7 @@ def scan(f: Callable[[Any, Any], Any], init: Tree, xs: Tree = None, length: int 
     before = _newest()
     for k in range(turns):
         if k == 1 and trace is not None:
-            looped = trace.loop(f, carry, leaves, structure, 1, turns - 1, _newest() - before)
+            looped = trace.loop(f, carry, leaves, structure, turns - 1, _newest() - before)
             if looped is not None:
                 return looped[0], _joined(results[0], looped[1])
         after, result = _pair(f(carry, tree.unflatten(structure, [leaf[k] for leaf in leaves])))
@@ -71,7 +71,7 @@ def fori_loop(lower: int, upper: int, body: Callable[[Any, Any], Any], init: Tre
             def f(value: Any, k: Any) -> tuple[Any, None]:
                 return body(Abstract((), k.dtype, k.equation, weak=True), value), None
 
-            looped = trace.loop(f, value, [np.array(turns)], [None], 1, len(turns) - 1, _newest() - before)
+            looped = trace.loop(f, value, [np.array(turns)], [None], len(turns) - 1, _newest() - before)
             if looped is not None:
                 return looped[0]
         made = body(k, value)

@@ -46,6 +46,12 @@ class Equation:
     def __repr__(self) -> str:
         return f"{self.primitive or 'input'}{list(self.shape)}"
 
+    def on(self, arguments: tuple[Equation, ...]) -> Equation:
+        """The same of other arguments; this one, if they are its own."""
+        if all(a is b for a, b in zip(arguments, self.arguments, strict=True)):
+            return self
+        return Equation(self.primitive, arguments, self.parameters, self.shape, self.dtype)
+
 
 class Abstract:
     """An array without numbers.  `Abstract(shape, dtype)` is an input; operations make the others.

@@ -13,21 +13,19 @@ from typing import Any
 import numpy as np
 
 from chainrule.backends.abstract import Abstract, Equation, reach_equations
-from chainrule.compiler.arithmetic import substituted
 from chainrule.compiler.inputs import EagerError
 from chainrule.compiler.kinds import TENSOR
 from chainrule.compiler.places import Thing
 from chainrule.compiler.program import Program
 from chainrule.compiler.results import name_of
-from chainrule.compiler.simplify import assemble
+from chainrule.compiler.simplify import assemble, leant_on, substituted
 from chainrule.compiler.traced import Traced
 from chainrule.core.calls import PICK, general, wrap
 from chainrule.core.equations import Trace, tracing
 from chainrule.core.graph import Node, next_number, reach
 from chainrule.errors import StaleGraphError, explain
-from chainrule.ops.creation import full_like
-from chainrule.walks.forward import Forward
-from chainrule.walks.reverse import reverse, reverse_newer, send
+from chainrule.transforms.checkpoint import Rerun
+from chainrule.walks.reverse import reverse, send
 
 Compile = Callable[[Program], Any]
 
@@ -44,7 +42,7 @@ class Differentiable:
         self.hides = bool(traced.run.trace.watched)
         self.results = [t.data.equation for t in self.live]
         gradients, _, since = self._walked(tuple(True for _ in self.live))
-        self.residuals = _residuals([g for g in gradients if g is not None], since)
+        self.residuals = leant_on([g for g in gradients if g is not None], since)
         self.numbers = {e.number: k for k, e in enumerate(self.residuals)}
         self.programs: dict[tuple[bool, ...], Any] = {}
         inputs = {i.equation.number for i in traced.run.inputs} | {e.number for e, _ in traced.run.trace.draws}
@@ -92,7 +90,7 @@ class Differentiable:
             gradients, cts, since = self._walked(present)
             where = [k for k, g in enumerate(gradients) if g is not None]
             outputs = [g for g in gradients if g is not None]
-            needed = _residuals(outputs, since)
+            needed = leant_on(outputs, since)
             fits = all(e.number in self.numbers for e in needed)
             self.programs[present] = (self._compiled(outputs, cts), where) if fits and outputs else None
         return self.programs[present]
@@ -101,7 +99,8 @@ class Differentiable:
         stand_ins = [Equation(None, (), (), e.shape, e.dtype) for e in self.residuals]
         inputs = [*stand_ins, *cts]
         cut = {e.number: s for e, s in zip(self.residuals, stand_ins, strict=True)}
-        results = substituted(outputs, cut)
+        made = substituted(outputs, cut)
+        results = [made[e.number] for e in outputs]
         program = assemble(Trace(), inputs, results, [None] * len(results))
         floats = [k for k, e in enumerate(inputs) if e.dtype.kind == "f"]
         watched = tuple(floats) if self.hides else ()
@@ -134,7 +133,7 @@ class Differentiable:
         nodes = "".join(f"{name_of(thing)}.node, " for _, thing in self.parents if thing is not None)
         name = traced.code.constant(self)
         text = f"nodes = {name}.attach(({nodes}), [{', '.join(kept)}], [{', '.join(again)}])"
-        traced.code.space["copied"] = _copied
+        traced.code.space["copied"] = np.array
         self.forget()
         return before, [text]
 
@@ -176,10 +175,6 @@ def _value_of(traced: Traced, thing: Thing) -> Equation:
     return next(i.equation for i in inputs if any(p.owner is thing and p.key == "data" for p in i.places))
 
 
-def _copied(value: Any) -> Any:
-    return np.array(value)
-
-
 def _as_tensor(value: Any) -> Any:
     return value if hasattr(value, "node") else wrap(value, None)
 
@@ -197,34 +192,10 @@ def _equation(box: Any) -> Equation:
     return box.equation if isinstance(box, Abstract) else Equation(None, (), (), box.shape, box.dtype, np.asarray(box))
 
 
-def _residuals(outputs: Sequence[Equation], since: int) -> list[Equation]:
-    """What a walk reads of the forward pass: the equations older than `since` that newer ones lean on, or that it gives."""
-    found: dict[int, Equation] = {}
-    seen: set[int] = set()
-    todo = list(outputs)
-    while todo:
-        equation = todo.pop()
-        if equation.number in seen:
-            continue
-        seen.add(equation.number)
-        if equation.number < since:
-            found[equation.number] = equation
-        else:
-            todo += equation.arguments
-    return [found[n] for n in sorted(found) if found[n].source is None]
-
-
-class _Compiled:
+class _Compiled(Rerun):
     """The primitive of the node of a compiled call."""
 
     name = "jit"
-    is_view = hides = guardable = flat = False
-
-    def __repr__(self) -> str:
-        return self.name
-
-    def names(self, count: int) -> list[str]:
-        return [f"input_{k}" for k in range(count)]
 
     def kept(self, node: Node, name: str) -> Any:
         return node[3] if node[3][0].kept[int(name.removeprefix("input_"))] else None
@@ -243,27 +214,14 @@ class _Compiled:
                         if parents[k] is not None:
                             send(cts, parents[k][0], g if g.shape else g[()])
                     return
-        since, ys = how.again(node)
-        roots = [(y.node, c) for y, c in zip(ys, ct, strict=True) if c is not None and y.node is not None]
-        older = {parent[0] for parent in parents if parent is not None}
-        start = {number: cts[number] for number in older if number in cts}
-        found = reverse_newer(roots, graph, since, careful=True, start=start)
-        cts.update((number, found[number]) for number in older if number in found)
+        super().pull(node, parents, ct, graph, cts)
 
-    def push(self, node: Node, tangents: Sequence[Any], graph: bool) -> list[Any]:
-        since, ys = node[3][0].again(node)
-        seeds = {p[0]: t for p, t in zip(node[2], tangents, strict=True) if t is not None}
-        found = Forward([y.node for y in ys], seeds, since)(seeds, graph)
-        out = [None if y.node is None else found.get(y.node[0]) for y in ys]
-        return [_zeros(y, graph) if t is None else t for y, t in zip(ys, out, strict=True)]
+    def again(self, node: Node) -> tuple[int, list[Any]]:
+        return node[3][0].again(node)
 
 
 def _plain(ct: Any) -> Any:
     return np.ascontiguousarray(ct).reshape(np.shape(ct))
-
-
-def _zeros(y: Any, graph: bool) -> Any:
-    return wrap(full_like(y.data, 0.0), None) if graph else full_like(y.data, 0.0)
 
 
 _COMPILED = _Compiled()

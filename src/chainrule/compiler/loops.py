@@ -17,7 +17,7 @@ from chainrule.backends.abstract import Abstract, Equation, reach_equations
 from chainrule.backends.registry import type_of
 from chainrule.compiler.numpy_executor import compile_program
 from chainrule.compiler.program import Executable, Program
-from chainrule.compiler.simplify import assemble
+from chainrule.compiler.simplify import assemble, leant_on, substituted
 from chainrule.core.calls import is_tensor, is_weak, raw, wrap
 from chainrule.core.equations import Trace
 from chainrule.core.graph import is_freed, next_number
@@ -189,10 +189,10 @@ def _type(box: Abstract) -> tuple[Any, ...]:
     return box.shape, box.dtype, box.weak, box.fixed
 
 
-def looped(trace: Trace, f: Callable[..., Any], carry: Any, rows: list[Any], form: Any, first: int, turns: int, cost: int) -> Any:  # fmt: skip
-    """`(carry, stacked results)` of `turns` turns as one equation; None where they have to be written out.
+def looped(trace: Trace, f: Callable[..., Any], carry: Any, rows: list[Any], form: Any, turns: int, cost: int) -> Any:  # fmt: skip
+    """`(carry, stacked results)` of `turns` turns after the first as one equation; None where they have to be written out.
 
-    `rows`, in the structure `form`: arrays whose row `first + k` turn k gets.  `cost`: the equations of a turn.
+    `rows`, in the structure `form`: arrays whose row k + 1 turn k gets.  `cost`: the equations of a turn.
     """
     if cost * turns <= _AT_MOST or any(is_tensor(row) and row.node is not None for row in rows):
         return None
@@ -228,7 +228,7 @@ def looped(trace: Trace, f: Callable[..., Any], carry: Any, rows: list[Any], for
         for leaf, box, end in zip(leaves, starts, ends, strict=True)
     ]
     carried += _carried_by(body)
-    stacks = _build(trace, body, carried, list(zip(turn, rows, strict=True)), first, turns, values)
+    stacks = _build(trace, body, carried, list(zip(turn, rows, strict=True)), turns, values)
     carry = tree.unflatten(structure, [_like(leaf, _boxed(e, leaf)) for leaf, e in zip(leaves, finals, strict=True)])
     return carry, tree.unflatten(results_form, [_stacked(v, e) for v, e in zip(values, stacks, strict=True)])
 
@@ -259,7 +259,7 @@ def _carried_by(body: _Body) -> list[_Carried]:
     return found
 
 
-def _build(trace: Any, body: _Body, carried: list[_Carried], rows: list[Any], first: int, turns: int, values: list[Any]) -> list[Equation]:  # fmt: skip
+def _build(trace: Any, body: _Body, carried: list[_Carried], rows: list[Any], turns: int, values: list[Any]) -> list[Equation]:  # fmt: skip
     """The equation of the loop, put where it belongs; the stacked results."""
     results = [_equation(trace, value) for value in values]
     wanted = [*(c.after for c in carried), *results]
@@ -268,8 +268,10 @@ def _build(trace: Any, body: _Body, carried: list[_Carried], rows: list[Any], fi
     stays = {body.mine[key].number: (body.mine[key], body.outer[key]) for key in body.boxes}
     known = {equation.number for equation in read}
     free = [pair for number, pair in stays.items() if number not in known]
-    outer, instead = _cut([*wanted, *walks], body.first)
-    inputs = [*read, *(mine for mine, _ in free), *(mine for mine, _ in outer)]
+    outer = leant_on([*wanted, *walks], body.first)
+    stand_ins = {e.number: Equation(None, (), (), e.shape, e.dtype) for e in outer}
+    instead = substituted([*wanted, *walks], stand_ins)
+    inputs = [*read, *(mine for mine, _ in free), *stand_ins.values()]
     inner = SimpleNamespace(
         careful=trace.careful,
         flagged=[instead[e.number] for e in body.flagged],
@@ -278,11 +280,11 @@ def _build(trace: Any, body: _Body, carried: list[_Carried], rows: list[Any], fi
     targets = [*range(len(carried)), *(None for _ in results)]
     program: Any = assemble(inner, inputs, [instead[e.number] for e in wanted], targets)  # pyright: ignore[reportArgumentType]
     program, kept = _without_unused(program, len(read))
-    firsts = [first] * len(rows) + [0] * len(body.draws)
+    firsts = [1] * len(rows) + [0] * len(body.draws)
     loop = Loop(program, len(carried), firsts, turns, getattr(trace, "compile", compile_program))
     drawn = _repeat(trace, [draw for _, draw in body.draws], [e for e, _ in body.draws], turns)
     start = [c.start for c in carried] + [_equation(trace, row) for _, row in rows] + drawn
-    last = [outer_equation for _, outer_equation in (*free, *outer)]
+    last = [*(stands for _, stands in free), *outer]
     whole = Equation(loop, (*start, *(last[k] for k in kept)), (), (), np.dtype(bool))
     picks = [Equation("pick", (whole,), (k,), e.shape, e.dtype) for k, e in enumerate(program.outputs[: len(carried)])]
     stacks = [
@@ -303,37 +305,6 @@ def _without_unused(program: Program, read: int) -> tuple[Program, list[int]]:
     numbers = [*range(read), *(read + k for k in kept)]
     watched = tuple(numbers.index(k) for k in program.watched if k in numbers)
     return program._replace(inputs=tuple(program.inputs[k] for k in numbers), watched=watched), kept
-
-
-def _cut(wanted: list[Equation], first: int) -> tuple[list[tuple[Equation, Equation]], dict[int, Equation]]:
-    """The body's equations made anew on inputs in place of what is older than number `first`.
-
-    Pairs of such an input and what it stands for, and by number what became of every equation.
-    """
-    older: list[tuple[Equation, Equation]] = []
-    instead: dict[int, Equation] = {}
-    found, todo = dict[int, Equation](), list(wanted)
-    while todo:
-        equation = todo.pop()
-        if equation.number not in found:
-            found[equation.number] = equation
-            todo += equation.arguments if equation.number > first else ()
-    for number in sorted(found):
-        equation = found[number]
-        if number > first and equation.primitive is not None:
-            arguments = tuple(instead[a.number] for a in equation.arguments)
-            same = all(a is b for a, b in zip(arguments, equation.arguments, strict=True))
-            instead[number] = equation if same else _again(equation, arguments)
-        elif number > first or (equation.primitive is None and equation.source is not None):
-            instead[number] = equation
-        else:
-            instead[number] = Equation(None, (), (), equation.shape, equation.dtype)
-            older.append((instead[number], equation))
-    return older, instead
-
-
-def _again(equation: Equation, arguments: tuple[Equation, ...]) -> Equation:
-    return Equation(equation.primitive, arguments, equation.parameters, equation.shape, equation.dtype)
 
 
 def _repeat(trace: Any, draws: list[Any], equations: list[Equation], turns: int) -> list[Equation]:

@@ -45,10 +45,7 @@ def simplify(program: Program) -> Program:
         key = _key(equation, arguments)
         found = known.get(key)
         if found is None:
-            found = equation
-            if any(a is not b for a, b in zip(arguments, equation.arguments, strict=True)):
-                found = Equation(equation.primitive, arguments, equation.parameters, equation.shape, equation.dtype)
-            found = shortened(found)
+            found = shortened(equation.on(arguments))
             if found.primitive is None and found is not equation and found.source is not None:
                 found = known.setdefault(_key(found, ()), found)
             known[key] = found
@@ -86,3 +83,36 @@ def _parameter(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, str, np.dtype)):
         return (type(value), value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     return (float, value.hex()) if type(value) is float else ("object", id(value))
+
+
+# ---------------------------------------------------------------- a part of a trace on inputs of its own
+def leant_on(outputs: Sequence[Equation], since: int) -> list[Equation]:
+    """The equations older than number `since` that newer ones lean on, or that are among `outputs`; no constants."""
+    found: dict[int, Equation] = {}
+    seen: set[int] = set()
+    todo = list(outputs)
+    while todo:
+        equation = todo.pop()
+        if equation.number in seen:
+            continue
+        seen.add(equation.number)
+        if equation.number < since:
+            found[equation.number] = equation
+        else:
+            todo += equation.arguments
+    return [found[n] for n in sorted(found) if found[n].source is None]
+
+
+def substituted(outputs: Sequence[Equation], instead: dict[int, Equation]) -> dict[int, Equation]:
+    """By number, what `outputs` and all on the way to them become with others in place of those in `instead`."""
+    made = dict(instead)
+    seen: dict[int, Equation] = {}
+    todo = list(outputs)
+    while todo:
+        equation = todo.pop()
+        if equation.number not in seen and equation.number not in made:
+            seen[equation.number] = equation
+            todo += equation.arguments
+    for number in sorted(seen):
+        made[number] = seen[number].on(tuple(made[a.number] for a in seen[number].arguments))
+    return made

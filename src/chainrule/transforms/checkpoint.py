@@ -55,10 +55,10 @@ class Call(NamedTuple):
         return self.context.copy().run(run)
 
 
-class _Checkpoint:
-    """The primitive of a checkpoint's node.  It counts every parent as kept, so that a write into one is noticed."""
+class Rerun:
+    """The primitive of a node whose results are recorded anew when a walk arrives, which then passes through them."""
 
-    name = "checkpoint"
+    name = ""
     is_view = hides = guardable = flat = False
 
     def __repr__(self) -> str:
@@ -67,25 +67,44 @@ class _Checkpoint:
     def names(self, count: int) -> list[str]:
         return [f"input_{k}" for k in range(count)]
 
-    def kept(self, node: Node, name: str) -> Any:
-        return node[3]
+    def again(self, node: Node) -> tuple[int, list[Any]]:
+        """The results, and the number that everything recorded on the way to them is newer than."""
+        raise NotImplementedError
+
+    def is_careful(self, ys: list[Any]) -> bool:
+        """Whether the walk within looks at every entry: a NaN that is hidden further out raises no flag in here."""
+        return True
 
     def pull(self, node: Node, parents: Sequence[Any], ct: Any, graph: bool, cts: dict[int, Any]) -> None:
-        since, ys = _again(node)
+        since, ys = self.again(node)
         roots = [(y.node, c) for y, c in zip(ys, ct, strict=True) if c is not None and y.node is not None]
         older = [parent[0] for parent in parents if parent is not None]
         # Cotangents are added to those that are there, one by one, as without a checkpoint: sums are equal to the bit.
         start = {number: cts[number] for number in older if number in cts}
-        # A NaN that is hidden further out raises no flag in here.
-        found = reverse_newer(roots, graph, since, careful=hides_nan(*[raw(y) for y in ys]), start=start)
+        found = reverse_newer(roots, graph, since, careful=self.is_careful(ys), start=start)
         cts.update((number, found[number]) for number in older if number in found)
 
     def push(self, node: Node, tangents: Sequence[Any], graph: bool) -> list[Any]:
-        since, ys = _again(node)
+        since, ys = self.again(node)
         seeds = {p[0]: t for p, t in zip(node[2], tangents, strict=True) if t is not None}
         found = Forward([y.node for y in ys], seeds, since)(seeds, graph)
         out = [None if y.node is None else found.get(y.node[0]) for y in ys]
         return [_zeros(y, graph) if t is None else t for y, t in zip(ys, out, strict=True)]
+
+
+class _Checkpoint(Rerun):
+    """A checkpoint's.  It counts every parent as kept, so that a write into one is noticed."""
+
+    name = "checkpoint"
+
+    def kept(self, node: Node, name: str) -> Any:
+        return node[3]
+
+    def again(self, node: Node) -> tuple[int, list[Any]]:
+        return _again(node)
+
+    def is_careful(self, ys: list[Any]) -> bool:
+        return hides_nan(*[raw(y) for y in ys])
 
 
 _CHECKPOINT = _Checkpoint()
