@@ -64,6 +64,10 @@ class Noted(Trace):
         text = str(error) if where in str(error) else f"{error} · at {where}"
         self.refusals.append(type(error).__new__(type(error), text))
 
+    def lacks(self, name: str) -> None:
+        if is_users(sys._getframe(2)):  # pyright: ignore[reportPrivateUsage]
+            self.lacking = name
+
     def slots(self) -> list[tuple[Any, Callable[[Any], None]]]:
         """What stands in all places now, each with the way to put something else there."""
         return [
