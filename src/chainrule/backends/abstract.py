@@ -88,7 +88,7 @@ class Abstract:
         source.views.append(weakref.ref(self))
 
     @property
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - of object's it may be set
         """What this stands for, for whoever asks `isinstance`: code that tells arrays and numbers apart goes its usual way."""
         if self.weak:
             return {"b": bool, "i": int}.get(self.dtype.kind, float)

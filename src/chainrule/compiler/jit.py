@@ -32,7 +32,7 @@ from chainrule.compiler.state import State
 from chainrule.compiler.strict import compared
 from chainrule.compiler.trace import Run
 from chainrule.compiler.traced import Traced
-from chainrule.errors import ArgumentError, TraceError, explain
+from chainrule.errors import ArgumentError, GraphError, TraceError, explain
 
 _KEPT = 64
 """How many specialisations are kept; beyond that the one that was not used for longest goes."""
@@ -176,7 +176,10 @@ class Jit:
         return made
 
     def _assembled(self, traced: Traced) -> Specialisation:
-        derivatives = Differentiable(traced, self._compiled) if traced.live else None
+        try:
+            derivatives = Differentiable(traced, self._compiled) if traced.live else None
+        except GraphError as error:
+            raise EagerError(str(error)) from error
         plan = program_of(traced, derivatives.outputs() if derivatives else ())
         execute = self._compiled(plan.program) if plan.program.outputs else None
         return Specialisation(traced, plan, execute, self._rescue, derivatives)
@@ -223,10 +226,10 @@ class Jit:
                 run.go()
                 if run.has_learnt() or run.is_over:
                     continue
-                for (
-                    refusal
-                ) in run.trace.refusals:  # the function caught it, and went a way that it goes in no other run
-                    raise refusal
+                if run.trace.lacking:
+                    raise EagerError(f"a traced array has no {run.trace.lacking}")
+                if run.trace.refusals:  # the function caught it, and went a way that it goes in no other run
+                    raise run.trace.refusals[0]
                 return Traced(run)
             except AgainError:
                 continue

@@ -13,7 +13,7 @@ from typing import Any
 
 from chainrule.backends.abstract import Abstract, reach_equations
 from chainrule.backends.registry import is_foreign
-from chainrule.compiler.effects import Generators, Iterators, Watch, is_users, line_of
+from chainrule.compiler.effects import Generators, Iterators, Watch, is_users, line_of, telling_types
 from chainrule.compiler.inputs import AgainError, Choices, EagerError, Input
 from chainrule.compiler.kinds import (
     ARRAY,
@@ -47,8 +47,14 @@ class Noted(Trace):
         self.run = run
         self.refusals: list[Exception] = []
         """What was raised because it could not be traced, whoever caught it; without the frames that it went through."""
+        self.lacking = ""
+        """An attribute of NumPy's arrays that was asked for in vain."""
         self.compile = compile_program
         """What makes the body of a loop ready."""
+
+    def lacks(self, name: str) -> None:
+        if is_users(sys._getframe(2)):  # pyright: ignore[reportPrivateUsage]
+            self.lacking = name
 
     def refuse(self, error: Exception) -> None:
         frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
@@ -57,6 +63,10 @@ class Noted(Trace):
         where = "" if frame is None else line_of(frame)
         text = str(error) if where in str(error) else f"{error} · at {where}"
         self.refusals.append(type(error).__new__(type(error), text))
+
+    def lacks(self, name: str) -> None:
+        if is_users(sys._getframe(2)):  # pyright: ignore[reportPrivateUsage]
+            self.lacking = name
 
     def slots(self) -> list[tuple[Any, Callable[[Any], None]]]:
         """What stands in all places now, each with the way to put something else there."""
@@ -206,7 +216,7 @@ class Run:
         """Run the function on boxes; `finish` has to follow."""
         self._put_boxes()
         self._exchange_nodes()
-        with tracing(self.trace), self.watch.open():
+        with tracing(self.trace), telling_types(self.walk), self.watch.open():
             self.result = self.f(*self.arguments, **self.keywords)
 
     def restore(self) -> None:
