@@ -309,7 +309,18 @@ def _classified(value: Any) -> Kind:
     return OPAQUE if hidden and not issubclass(type(value), types.SimpleNamespace) else OBJECT
 
 
-_GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"})
+_LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
+_GLOBAL = frozenset(dis.opmap[name] for name in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"))
+
+
+def _globals_in(code: types.CodeType) -> Iterator[str]:
+    """The names that code takes from its globals: read from the instructions themselves, for `dis` takes a third of a trace."""
+    names, extended = code.co_names, 0
+    for op, small in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        argument = extended | small
+        extended = argument << 8 if op == dis.EXTENDED_ARG else 0
+        if op in _GLOBAL:
+            yield names[argument >> 1 if op == _LOAD_GLOBAL else argument]  # its last bit says something else
 
 
 @functools.cache
@@ -324,7 +335,7 @@ def names_in(code: types.CodeType) -> frozenset[str]:
         found = todo.pop()
         if isinstance(found, types.CodeType):
             names.update(found.co_names, found.co_freevars)
-            names.update(f".{i.argval}" for i in dis.get_instructions(found) if i.opname in _GLOBAL)
+            names.update(f".{name}" for name in _globals_in(found))
             todo += found.co_consts
         elif isinstance(found, str) and found.isidentifier():
             names.add(found)
