@@ -52,10 +52,6 @@ class Noted(Trace):
         self.compile = compile_program
         """What makes the body of a loop ready."""
 
-    def lacks(self, name: str) -> None:
-        if is_users(sys._getframe(2)):  # pyright: ignore[reportPrivateUsage]
-            self.lacking = name
-
     def refuse(self, error: Exception) -> None:
         frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         while frame is not None and not is_users(frame):
