@@ -11,7 +11,7 @@ from chainrule.core.equations import record
 from tests.compiler.lowered import eager
 from tests.laws.examples import examples, is_elementwise, records
 
-native = pytest.importorskip("chainrule.compiler.native")
+native = pytest.importorskip("chainrule.compiler.native.program")
 pytest.importorskip("llvmlite")
 
 RECORDS = records()

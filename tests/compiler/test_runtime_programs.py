@@ -7,9 +7,10 @@ pytest.importorskip("llvmlite")
 
 import chainrule as cr
 from chainrule.backends.abstract import Abstract
-from chainrule.compiler.native import compile_program, executable, module, threads, watch
+from chainrule.compiler.native import executable, module, threads, watch
 from chainrule.compiler.native.kernel import Opaque
 from chainrule.compiler.native.machine import machine
+from chainrule.compiler.native.program import compile_program
 from chainrule.compiler.program import Program
 from chainrule.core.equations import tracing
 from tests.compiler.handmade import add_number, program

@@ -36,7 +36,7 @@ def is_native_here() -> bool:
 def compiler(name: str) -> Compile:
     """The function that makes programs ready, imported when it is first asked for."""
     if name == "native":
-        from chainrule.compiler.native import compile_program
+        from chainrule.compiler.native.program import compile_program
     else:
         from chainrule.compiler.numpy_executor import compile_program
     return compile_program

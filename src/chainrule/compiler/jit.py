@@ -378,7 +378,7 @@ def jit(f: Any = None, *, strict: bool = False, executor: str | None = None) -> 
         f = f.function
     if not callable(f):
         raise ArgumentError(explain("jit", "this is no function", f=f))
-    name_of_executor(executor)
+    compiler(name_of_executor(executor))  # read now, not in the first call
     return Jit(f, strict, executor)
 
 
