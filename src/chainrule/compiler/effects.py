@@ -176,19 +176,30 @@ class Watch:
     def open(self) -> Generator[None]:
         """Watch this thread meanwhile."""
         before: Any = sys.getprofile()
-        collects = gc.isenabled()
-        gc.disable()  # what somebody calls at every collection, to read a clock perhaps, is no part of the function
-        sys.setprofile(self.profile())
-        try:
-            yield
-        finally:
-            self.codes.update(self.again)
-            if hasattr(before, "enable"):
-                before.enable()  # cProfile's, which is no function
-            else:
-                sys.setprofile(before)
-            if collects:
-                gc.enable()
+        with (
+            uncollected()
+        ):  # what somebody calls at every collection, to read a clock perhaps, is no part of the function
+            sys.setprofile(self.profile())
+            try:
+                yield
+            finally:
+                self.codes.update(self.again)
+                if hasattr(before, "enable"):
+                    before.enable()  # cProfile's, which is no function
+                else:
+                    sys.setprofile(before)
+
+
+@contextmanager
+def uncollected() -> Generator[None]:
+    """Inside, the collector pauses."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def only_makes(code: types.CodeType) -> bool:

@@ -65,7 +65,7 @@ ELEMENTWISE = {*UNARY, *BINARY, "select", "cast", "bounded", "watched"}
 class Expression:
     """`op(*arguments, attribute)` of a known shape and dtype.  Made by `Graph`, which gives every one its number."""
 
-    __slots__ = ("arguments", "attribute", "dtype", "number", "op", "shape")
+    __slots__ = ("arguments", "attribute", "dtype", "number", "op", "shape", "size")
 
     def __init__(self, number: int, op: str, arguments: tuple[Expression, ...], shape: Shape, dtype: Any, attribute: Any) -> None:  # fmt: skip
         self.number = number
@@ -74,14 +74,11 @@ class Expression:
         self.shape = shape
         self.dtype: np.dtype[Any] = dtype
         self.attribute: Any = attribute
+        self.size = prod(shape)
 
     @property
     def ndim(self) -> int:
         return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        return prod(self.shape)
 
     def __repr__(self) -> str:
         of = ", ".join(f"%{a.number}" for a in self.arguments)

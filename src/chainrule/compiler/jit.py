@@ -18,7 +18,7 @@ from typing import Any
 
 from chainrule import modes
 from chainrule.compiler.differentiable import Differentiable
-from chainrule.compiler.effects import is_an_optimisers, remedy_for, users_line
+from chainrule.compiler.effects import is_an_optimisers, remedy_for, uncollected, users_line
 from chainrule.compiler.executors import compiler, name_of_executor, prepare
 from chainrule.compiler.guards import MISS, Miss
 from chainrule.compiler.history import History
@@ -166,8 +166,9 @@ class Jit:
 
     def _specialise(self, arguments: Sequence[Any], keywords: dict[str, Any], careful: bool) -> Specialisation:
         began = perf_counter()
-        traced = self._traced(arguments, keywords, careful)
-        made = self._assembled(traced)
+        with uncollected():  # what is made here stays, and a collection looks at all of it in vain
+            traced = self._traced(arguments, keywords, careful)
+            made = self._assembled(traced)
         if careful:
             self._history.say("careful: a derivative met 0/0, 0·inf or NaN")
         else:
