@@ -20,8 +20,9 @@ from benchmarks.harness import (
 )
 from benchmarks.processes import ROOT
 from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads.kernels import bounds_text
 
-FOOTPRINT = ("import", "size", "first", "memory")
+FOOTPRINT = ("import", "size", "first", "bounds", "memory")
 QUICK_ROUNDS = 5
 QUICK_BLOCK = 0.02
 DEFAULT_OUT = ROOT / "results" / "benchmarks.json"
@@ -129,6 +130,9 @@ def measure(options: argparse.Namespace, result: dict[str, Any]) -> None:
     if "first" in options.only and installed("chainrule"):
         result["first_calls"] = first_calls.measure()
         print("\n" + first_calls.text(result["first_calls"]), flush=True)
+    if "bounds" in options.only and installed("llvmlite"):
+        result["bounds"] = first_calls.bounds(options.rounds)
+        print("\n" + bounds_text(result["bounds"]), flush=True)
     if "memory" in options.only:
         result["memory"] = footprint.memory()
         print("\n" + report.memory_text(result["memory"]), flush=True)

@@ -64,13 +64,22 @@ print(json.dumps(sorted(best)[len(best) // 2]))
 """
 
 
-def run(code: str, **more: str) -> float:
-    """Seconds that the code prints, in a new process."""
+def run(code: str, **more: str) -> Any:
+    """What the code prints, seconds mostly, in a new process."""
     variables = {**environment(AS_IT_COMES), **more}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=variables, check=False)  # fmt: skip
     if done.returncode:
         raise WorkerError(done.stderr.strip().splitlines()[-1])
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def bounds(rounds: int) -> Any:
+    """`kernels.bounds` in a process of its own, on one CPU."""
+    code = f"import json; from benchmarks.processes import measuring_cpu, pin; pin(measuring_cpu()); from benchmarks.workloads import kernels; print(json.dumps(kernels.bounds({rounds})))"
+    progress("bounds of kernels")
+    found = run(code)
+    progress("")
+    return found
 
 
 def measure() -> dict[str, Any]:
