@@ -12,6 +12,8 @@ def jit(f):
     return cr.jit(f, executor="numpy")
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")  # JAX's, where another test has imported it
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 def test_a_forked_process_goes_on():
     w = np.zeros(3)

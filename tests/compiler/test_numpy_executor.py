@@ -35,11 +35,11 @@ def same(found: Any, expected: Any, what: str) -> None:
 
 
 def near(found: Any, expected: Any, what: str) -> None:
-    """Equal to a few units of the last place of the largest entry."""
+    """Equal to some units of the last place of the largest entry: forty times a score is rounded before differences are taken."""
     assert (found is None) == (expected is None), what
     if expected is not None:
         assert (found.shape, found.dtype) == (expected.shape, expected.dtype), what
-        tolerance = 8 * np.finfo(expected.dtype).eps * max(1.0, float(np.max(np.abs(expected), initial=0.0)))
+        tolerance = 64 * np.finfo(expected.dtype).eps * max(1.0, float(np.max(np.abs(expected), initial=0.0)))
         np.testing.assert_allclose(found, expected, 0.0, tolerance, err_msg=what)
 
 
