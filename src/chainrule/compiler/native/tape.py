@@ -150,7 +150,7 @@ class Reader:
             return self.step(op, tuple(self.at(a, index) for a in e.arguments), e.dtype)
         if op in REDUCTIONS:
             return self._reduce(e, index)
-        raise NotImplementedError(op)
+        raise TypeError(f"{op} is computed by no loop")
 
     def _look(self, e: Expression, index: tuple[Affine, ...]) -> int:
         window = strided(e)
