@@ -36,10 +36,10 @@ def damage(folder: Path, rng: random.Random) -> None:
         size = path.stat().st_size
         match rng.randrange(4):
             case 0:
-                os.truncate(path, rng.randrange(size))
+                os.truncate(path, rng.randrange(size + 1))  # a file that was emptied before has no byte to spare
             case 1:
                 with path.open("r+b") as file:
-                    file.seek(rng.randrange(size))
+                    file.seek(rng.randrange(size + 1))
                     file.write(b"\x00\xff")
             case 2:
                 path.write_bytes(b"")
