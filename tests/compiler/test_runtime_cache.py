@@ -12,12 +12,14 @@ import numpy as np
 
 from chainrule.compiler.native import cache
 from chainrule.compiler.native.executable import Executable
+from chainrule.compiler.native.runtime import runtime
 from tests.compiler.handmade import add_number, program
 from tests.compiler.soak_cache import soak
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    runtime()  # which is made once a process, and would otherwise go into the folder of whichever test comes first
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
