@@ -179,7 +179,10 @@ def indices(draw, shape):
 
 def legal(shape, index):
     # NumPy lets a mask without entries lie on any axis, np.ones((2, 3))[..., np.zeros(0, bool)]; the standard and we do not.
-    if any(isinstance(entry, np.ndarray) and entry.dtype.kind == "b" and entry.size not in shape for entry in index):
+    if any(
+        isinstance(entry, np.ndarray) and entry.dtype.kind == "b" and entry.size in (0, *({entry.size} - set(shape)))
+        for entry in index
+    ):
         return False
     try:
         return places(shape)[index] is not None
